@@ -28,7 +28,8 @@ static bool read_memory(void *context, unsigned fn, uint64_t iova, void *out, ui
 
 static bool write_memory(void *context, unsigned fn, uint64_t iova, const void *in, uint32_t bytes)
 {
-    struct rnic_dma_access access = {iova, (uint8_t *)(uintptr_t)in, bytes, true}; /* it is only read */
+    /* it is only read */
+    struct rnic_dma_access access = {iova, (uint8_t *)(uintptr_t)in, bytes, true};
     return rnic_function_dma(function_of(context, fn), &access);
 }
 
@@ -98,7 +99,8 @@ static void wire_ready(struct rnic_source *source)
     }
 }
 
-/* An interface's own address and frames are the card's, unless others were chosen. Without an interface its address is made. */
+/* An interface's own address and frames are the card's, unless others were chosen. Without an
+ * interface its address is made. */
 static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *config)
 {
     struct rnic_adapter_wire_address address;
@@ -310,7 +312,8 @@ static void resume_functions(struct rnic_adapter *a)
     }
 }
 
-/* The drivers of functions that a fault has removed or reset are told; but not QEMU, to which the end of a socket is its own end. */
+/* The drivers of functions that a fault has removed or reset are told; but not QEMU, to which the
+ * end of a socket is its own end. */
 static void hang_up_if_lost(struct rnic_adapter *a)
 {
     if (a->fixed != NULL || !rnic_card_has_lost_any(&a->card)) {

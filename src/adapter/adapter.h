@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The adapter: one card, as a process. Programs and virtual machines connect to its sockets and get a function each; a wire joins
- * it to others. One thread does everything, in turns: requests and frames that have arrived, then whatever the card has to do.
+ * The adapter: one card, as a process. Programs and virtual machines connect to its sockets and get
+ * a function each; a wire joins it to others. One thread does everything, in turns: requests and
+ * frames that have arrived, then whatever the card has to do.
  */
 #ifndef ADAPTER_ADAPTER_H
 #define ADAPTER_ADAPTER_H
@@ -15,17 +16,20 @@
 #include "devices/rnic/card/card.h"
 #include "os/os.h"
 
-enum { RNIC_MAX_FRAME = 9000 + 14 + 64 }; /* bytes, padding and more included: then it is not valid */
+/* bytes, padding and more included: then it is not valid */
+enum { RNIC_MAX_FRAME = 9000 + 14 + 64 };
 
 struct rnic_adapter_config {
     struct rnic_card_config card;
     const char *socket; /* path at which each connection gets the next free function; NULL: none */
-    const char *folder; /* where fn-0.sock, fn-1.sock, ... are, one for each function; NULL: nowhere */
+    /* where fn-0.sock, fn-1.sock, ... are, one for each function; NULL: nowhere */
+    const char *folder;
     const char *wire;   /* see wire.h; NULL: "switch" */
     const char *impair; /* how bad it is, and what faults the card has, see card.h; NULL: none */
     const char *faults;
     const char *log; /* path of the transaction log; NULL: none is kept */
-    bool has_mac;    /* card.mac was chosen; else it is the wire's, or made here (mac.h); likewise card.mtu */
+    /* card.mac was chosen; else it is the wire's, or made here (mac.h); likewise card.mtu */
+    bool has_mac;
     bool has_mtu;
     bool lingers;     /* ends some time after its last program has gone; else it never does */
     uint64_t spin_ns; /* how long it goes on looking for something to do before it sleeps */
@@ -49,17 +53,19 @@ struct rnic_adapter {
     bool lingers;
     uint64_t spin_ns;
     bool has_held_back; /* a function may have something to do that had to wait for the card */
-    bool is_active;     /* the card has accessed memory, interrupted or sent since this was cleared */
-    bool is_ended;      /* it is to end */
-    uint64_t deaf_at;   /* since when it is_deaf */
-    uint64_t now;       /* of the last turn */
+    /* the card has accessed memory, interrupted or sent since this was cleared */
+    bool is_active;
+    bool is_ended;    /* it is to end */
+    uint64_t deaf_at; /* since when it is_deaf */
+    uint64_t now;     /* of the last turn */
     struct rnic_clock clock;
     uint64_t used_at;              /* when the last program has gone */
     uint8_t data[RNIC_MAX_ACCESS]; /* of the reply that is being sent */
     uint8_t frame[RNIC_MAX_FRAME]; /* that has come by the wire */
 };
 
-/* 0, or an errno value: EALREADY: another adapter has one of the sockets. `error`: what could not be had. */
+/* 0, or an errno value: EALREADY: another adapter has one of the sockets. `error`: what could not
+ * be had. */
 int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error,
                         size_t size);
 void rnic_adapter_destroy(struct rnic_adapter *adapter);

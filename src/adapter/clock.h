@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The card's time. It goes as the system's does, but stands still while the adapter is kept from running, by its user or on a machine
- * that is too busy: to the card a peer whose answer lies there unread would have been silent for all that time, and dead.
+ * The card's time. It goes as the system's does, but stands still while the adapter is kept from
+ * running, by its user or on a machine that is too busy: to the card a peer whose answer lies there
+ * unread would have been silent for all that time, and dead.
  */
 #ifndef ADAPTER_CLOCK_H
 #define ADAPTER_CLOCK_H
@@ -10,7 +11,8 @@
 
 struct rnic_clock {
     uint64_t lost; /* nanoseconds of the system's time that the card has not seen */
-    uint64_t due;  /* the system's time when the adapter meant to look next; UINT64_MAX: when it is woken */
+    /* the system's time when the adapter meant to look next; UINT64_MAX: when it is woken */
+    uint64_t due;
 };
 
 static inline void rnic_clock_init(struct rnic_clock *clock, uint64_t now)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Running an adapter: in the foreground, or in the background for a program that waits until it runs. */
+/* Running an adapter: in the foreground, or in the background for a program that waits until it
+ * runs. */
 #include "adapter/command.h"
 
 #include <errno.h>

@@ -9,7 +9,8 @@
 #include "os/os.h"
 
 enum { COOKIE_BYTES = 8 };
-static const uint64_t MAX_MAPPED = UINT64_C(1) << 38; /* of a process's addresses, which functions share */
+/* of a process's addresses, which functions share */
+static const uint64_t MAX_MAPPED = UINT64_C(1) << 38;
 
 struct rnic_dma_file {
     struct vipl_list link; /* in rnic_dma.files */
@@ -134,7 +135,8 @@ static struct rnic_dma_file *hold_file(struct rnic_dma *dma, bool is_memory, int
     if (file == NULL) {
         file = new_file(dma, &is, fd);
     } else if (file->base != NULL && is.bytes > file->is.bytes) {
-        (void)map_file(dma, file, *fd, is.bytes); /* else the range lies outside, as it is known here */
+        /* else the range lies outside, as it is known here */
+        (void)map_file(dma, file, *fd, is.bytes);
     } else if (file->base == NULL) {
         file->is.bytes = is.bytes;
     }
@@ -146,8 +148,8 @@ static struct rnic_dma_file *hold_file(struct rnic_dma *dma, bool is_memory, int
 
 /* --- a process's own memory --- */
 
-/* The program has put a number at the address, and finds its complement behind it if this descriptor is really its memory as it
- * sees it; under an emulator addresses may be others. */
+/* The program has put a number at the address, and finds its complement behind it if this
+ * descriptor is really its memory as it sees it; under an emulator addresses may be others. */
 static bool prove(const struct rnic_dma_file *file, uint64_t address)
 {
     uint8_t cookie[COOKIE_BYTES];
@@ -264,7 +266,8 @@ int rnic_dma_unmap(struct rnic_dma *dma, uint64_t address, uint64_t bytes)
 
 /* --- access --- */
 
-/* Single stores of the system for what is to be whole, the last item by itself; see base/iov.h for what it may rely on. */
+/* Single stores of the system for what is to be whole, the last item by itself; see base/iov.h for
+ * what it may rely on. */
 static int write_file(const struct rnic_dma_file *file, uint64_t offset, const uint8_t *data, uint32_t bytes)
 {
     uint32_t tail = bytes > 8 ? 8 - (uint32_t)(-(offset + bytes) % 8) : 0;

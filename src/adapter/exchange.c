@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The card's accesses to a program's memory, one run after the other: made here where this process can reach it, else by a message and
- * its reply. The card, and with it every other function, waits for the reply, so that the time for it is short, and a program that once
- * let it pass is not asked again before it has answered.
+ * The card's accesses to a program's memory, one run after the other: made here where this process
+ * can reach it, else by a message and its reply. The card, and with it every other function, waits
+ * for the reply, so that the time for it is short, and a program that once let it pass is not asked
+ * again before it has answered.
  *
- * Meanwhile the program's own requests are served, as far as they do not change the card: QEMU answers only once it has its reply. A request
- * that cannot be served ends the exchange.
+ * Meanwhile the program's own requests are served, as far as they do not change the card: QEMU
+ * answers only once it has its reply. A request that cannot be served ends the exchange.
  */
 #include "adapter/function.h"
 

@@ -137,8 +137,8 @@ void rnic_function_reset(struct rnic_function *function)
 }
 
 /*
- * A program that has events for vectors keeps their table itself, as QEMU does for its guest: that is never stored to here. To the card a
- * vector is masked that has no event.
+ * A program that has events for vectors keeps their table itself, as QEMU does for its guest: that
+ * is never stored to here. To the card a vector is masked that has no event.
  */
 static void mask_vectors(struct rnic_function *f)
 {
@@ -163,7 +163,8 @@ static void make_stores(struct rnic_function *f)
         f->first_kept = (f->first_kept + 1) % RNIC_MAX_KEPT;
         f->kept_count--;
         rnic_access_write(f, &access, bytes);
-        f->vectors_changed = f->vectors_changed || access.region == VFU_REGION_CONFIG; /* a reset, perhaps */
+        /* a reset, perhaps */
+        f->vectors_changed = f->vectors_changed || access.region == VFU_REGION_CONFIG;
     }
 }
 

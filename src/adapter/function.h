@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A function of the card and the program that has it: a vfio-user connection, the doorbells that both have mapped, the memory that
- * the card may access, and the events by which it interrupts. The adapter's only thread is in here.
+ * A function of the card and the program that has it: a vfio-user connection, the doorbells that
+ * both have mapped, the memory that the card may access, and the events by which it interrupts. The
+ * adapter's only thread is in here.
  */
 #ifndef ADAPTER_FUNCTION_H
 #define ADAPTER_FUNCTION_H
@@ -18,7 +19,8 @@ struct rnic_source {
     void (*ready)(struct rnic_source *source);
 };
 
-/* A store to registers that has been answered and is still to be made: at once, or when the card has the memory that it waits for. */
+/* A store to registers that has been answered and is still to be made: at once, or when the card
+ * has the memory that it waits for. */
 struct rnic_kept_write {
     uint64_t offset;
     uint64_t value;
@@ -50,7 +52,8 @@ struct rnic_function {
     struct rnic_adapter *adapter; /* constant, as the next one */
     unsigned number;
     struct vfu_channel channel; /* fd -1: the function has no program */
-    int process;                /* readable once the program has ended; -1: the system has no such thing */
+    /* readable once the program has ended; -1: the system has no such thing */
+    int process;
     struct vipl_shm bar2;
     struct rnic_dma dma;
     int events[RNIC_VECTORS]; /* -1: none */
@@ -70,15 +73,18 @@ struct rnic_function {
 void rnic_function_init(struct rnic_function *function, struct rnic_adapter *adapter, unsigned number);
 /* A program has connected: the function begins for it. The descriptor is taken, also on failure. */
 int rnic_function_attach(struct rnic_function *function, int fd);
-/* The program has gone: function reset, and everything of it is closed. Not from within the card's callbacks. */
+/* The program has gone: function reset, and everything of it is closed. Not from within the card's
+ * callbacks. */
 void rnic_function_detach(struct rnic_function *function);
 /* The program asks for a reset: its memory and its events stay. */
 void rnic_function_reset(struct rnic_function *function);
 
-/* Requests and stores that had to wait for the card, and a connection that is over. Not from within the card's callbacks. */
+/* Requests and stores that had to wait for the card, and a connection that is over. Not from within
+ * the card's callbacks. */
 void rnic_function_resume(struct rnic_function *function);
 
-/* --- access.c: accesses to a function's registers, of any length, as the card takes them: aligned, of 1, 2, 4 or 8 bytes --- */
+/* --- access.c: accesses to a function's registers, of any length, as the card takes them: aligned,
+ * of 1, 2, 4 or 8 bytes --- */
 
 enum { RNIC_CONFIG_BYTES = 4096 };
 
@@ -90,14 +96,19 @@ void rnic_access_write(struct rnic_function *function, const struct vfu_access *
 
 /* --- requests.c: what programs ask of their function over vfio-user, and the replies --- */
 
-/* Receives one message and executes it. `in_card`: the card is waiting for this program's memory; then the function's registers may be
- * read, and every request that changes the card waits. Returns 0: done. EAGAIN: there is no message. EBUSY: the request waits until
- * the card has finished, and is taken again by the next call. Any other value: the connection is over. */
+/*
+ * Receives one message and executes it. `in_card`: the card is waiting for this program's memory;
+ * then the function's registers may be read, and every request that changes the card waits. Returns
+ * 0: done. EAGAIN: there is no message. EBUSY: the request waits until the card has finished, and
+ * is taken again by the next call. Any other value: the connection is over.
+ */
 int rnic_request_serve(struct rnic_function *function, bool in_card);
 
-/* --- exchange.c: the card's accesses to a program's memory, by whatever way that can be reached --- */
+/* --- exchange.c: the card's accesses to a program's memory, by whatever way that can be reached
+ * --- */
 
-/* The card accesses the program's memory; called by the card's callbacks. False: there is no such memory. */
+/* The card accesses the program's memory; called by the card's callbacks. False: there is no such
+ * memory. */
 bool rnic_function_dma(struct rnic_function *function, const struct rnic_dma_access *access);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Accepting programs. One for which there is no function is told so in an unasked reply, and let go. */
+/* Accepting programs. One for which there is no function is told so in an unasked reply, and let
+ * go. */
 #include "adapter/listen.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@ static bool is_free(struct rnic_function *f)
     return f->channel.fd < 0;
 }
 
-/* The lowest; but where functions have sockets of their own, those are likely to be the low ones. */
+/* The lowest; but where functions have sockets of their own, those are likely to be the low
+ * ones. */
 static struct rnic_function *free_function(struct rnic_adapter *a)
 {
     for (unsigned i = 0; i < a->config.functions; i++) {

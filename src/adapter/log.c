@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing the log. Numbers in pcapng's own blocks are little-endian on every host, so that the same run gives the same bytes. */
+/* Writing the log. Numbers in pcapng's own blocks are little-endian on every host, so that the same
+ * run gives the same bytes. */
 #include "adapter/log.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The transaction log: everything that crosses the card's edge, with the model's time, as docs/rnic/log.md has it: text, one line each, in a
- * file whose name ends in .txt, else pcapng, which Wireshark opens.
+ * The transaction log: everything that crosses the card's edge, with the model's time, as
+ * docs/rnic-log.md has it: text, one line each, in a file whose name ends in .txt, else pcapng,
+ * which Wireshark opens.
  */
 #ifndef ADAPTER_LOG_H
 #define ADAPTER_LOG_H
@@ -21,7 +22,8 @@ void rnic_log_close(struct rnic_log *log);                  /* NULL: nothing */
 void rnic_log_write(struct rnic_log *log, const struct rnic_transaction *transaction);
 /* What was written so far can be read by others. */
 void rnic_log_flush(struct rnic_log *log);
-/* What has gone wrong since the log was opened: 0, or an errno value; nothing is written after that. */
+/* What has gone wrong since the log was opened: 0, or an errno value; nothing is written after
+ * that. */
 int rnic_log_error(const struct rnic_log *log);
 
 #endif

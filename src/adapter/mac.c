@@ -39,7 +39,8 @@ void rnic_mac_of(const char *machine, uint32_t user, const char *name, uint8_t m
     make_single(mac);
 }
 
-/* Its name, and the number that its system has drawn, for hosts that are called alike; either may be missing. */
+/* Its name, and the number that its system has drawn, for hosts that are called alike; either may
+ * be missing. */
 static void name_machine(char machine[MAX_HOST + MAX_ID])
 {
     if (vipl_host_name(machine, MAX_HOST) != 0) {

@@ -15,7 +15,8 @@ enum rnic_option_result {
 
 struct rnic_options {
     struct rnic_adapter_config adapter;
-    int lifeline; /* on which to say that it runs, from the background; -1: it stays in the foreground */
+    /* on which to say that it runs, from the background; -1: it stays in the foreground */
+    int lifeline;
     bool asks_stats;
     uint32_t stats_seconds; /* between looks at a running adapter; 0: one look */
 };

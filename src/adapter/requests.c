@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One message at a time: checked, done, and answered. A store to a register is only kept here, and is made when the message has been
- * answered: whatever the card then asks of the program's memory comes after the reply, as QEMU needs it. No read overtakes it, unless it
- * only rings.
+ * One message at a time: checked, done, and answered. A store to a register is only kept here, and
+ * is made when the message has been answered: whatever the card then asks of the program's memory
+ * comes after the reply, as QEMU needs it. No read overtakes it, unless it only rings.
  */
 #include "adapter/function.h"
 
@@ -209,7 +209,8 @@ static int serve_unmap(struct rnic_function *f, const struct vfu_message *m)
     return send_reply(f, &m->header, rnic_dma_unmap(&f->dma, unmap.address, unmap.bytes), &reply);
 }
 
-/* The program's answer to a DMA. Of one that nothing waits for any more only that it came is of interest. */
+/* The program's answer to a DMA. Of one that nothing waits for any more only that it came is of
+ * interest. */
 static int serve_reply(struct rnic_function *f, const struct vfu_message *m)
 {
     struct rnic_exchange *x = &f->exchange;
@@ -234,7 +235,8 @@ static int serve_reply(struct rnic_function *f, const struct vfu_message *m)
 
 /* --- registers --- */
 
-/* A doorbell, or WAKE: it says that there is something to do, for which the card takes its time. Registers may be read before. */
+/* A doorbell, or WAKE: it says that there is something to do, for which the card takes its time.
+ * Registers may be read before. */
 static bool only_rings(const struct rnic_kept_write *w)
 {
     return w->region == VFU_REGION_BAR0 + 2 ||
@@ -373,7 +375,8 @@ static int serve_command(struct rnic_function *f, const struct vfu_message *m, b
 int rnic_request_serve(struct rnic_function *function, bool in_card)
 {
     struct vfu_message message;
-    int error = vfu_channel_flush(&function->channel); /* a program that takes no replies is not served */
+    /* a program that takes no replies is not served */
+    int error = vfu_channel_flush(&function->channel);
     error = error == 0 ? vfu_channel_receive(&function->channel, &message) : error;
     if (error != 0) {
         return error;

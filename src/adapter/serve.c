@@ -60,7 +60,8 @@ static bool is_served(const char *socket)
     return error == 0 || error == EAGAIN; /* many ask */
 }
 
-/* For a program that waits: who has the path may be an adapter that does not serve yet, or one that was killed and is not quite gone. */
+/* For a program that waits: who has the path may be an adapter that does not serve yet, or one that
+ * was killed and is not quite gone. */
 static int create_or_find(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *what,
                           size_t size)
 {

@@ -76,8 +76,8 @@ static bool is_same(const struct vipl_inet *one, const struct vipl_inet *other)
            memcmp(one->host, other->host, one->host_len) == 0;
 }
 
-/* A frame that passes the check tells where its sender is. A host that can make such frames can also make others' come to it: the wire
- * protects from accidents, and from nobody. */
+/* A frame that passes the check tells where its sender is. A host that can make such frames can
+ * also make others' come to it: the wire protects from accidents, and from nobody. */
 static void learn(struct rnic_adapter_wire *w, const uint8_t *frame, uint32_t bytes,
                   const struct vipl_inet *from)
 {

@@ -27,7 +27,8 @@ struct rnic_adapter_wire_address {
     uint32_t mtu; /* bytes of a frame's payload; 0: it says nothing */
 };
 
-/* *out is NULL for "switch". EINVAL: not such a text; else the system's error. The last two are what the wire has of its own. */
+/* *out is NULL for "switch". EINVAL: not such a text; else the system's error. The last two are
+ * what the wire has of its own. */
 int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out,
                            struct rnic_adapter_wire_address *address);
 void rnic_adapter_wire_close(struct rnic_adapter_wire *wire); /* NULL: nothing */
@@ -36,7 +37,8 @@ int rnic_adapter_wire_fd(const struct rnic_adapter_wire *wire);
 void rnic_adapter_wire_send(struct rnic_adapter_wire *wire, const uint8_t *frame, uint32_t bytes);
 /* The next frame that has come, of `size` bytes at most; 0: none has. */
 uint32_t rnic_adapter_wire_receive(struct rnic_adapter_wire *wire, uint8_t *frame, uint32_t size);
-/* Its interface has been removed: nothing comes any more, though its descriptor is readable for ever. */
+/* Its interface has been removed: nothing comes any more, though its descriptor is readable for
+ * ever. */
 bool rnic_adapter_wire_is_gone(const struct rnic_adapter_wire *wire);
 
 struct rnic_adapter_wire_counters {

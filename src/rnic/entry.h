@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers in the rings and lists that driver and card share, in the byte order that the function was given; at any alignment. */
+/*
+ * Numbers in the rings and lists that the driver and the card share. `big`: the byte order that the
+ * driver has given to the function. An address may have any alignment.
+ */
 #ifndef RNIC_ENTRY_H
 #define RNIC_ENTRY_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Made by tools/rnic_registers.py from registers.json: change that. docs/rnic/hardware.md explains it. */
+/*
+ * Made by tools/rnic_registers.py from registers.json: change that. docs/rnic-hardware.md
+ * explains it.
+ */
 #ifndef RNIC_REGISTERS_H
 #define RNIC_REGISTERS_H
 
@@ -10,8 +13,12 @@ enum {
     RNIC_PCI_VENDOR = 0x5650, /* PCI vendor number */
     RNIC_PCI_DEVICE = 0x0101, /* PCI device number */
     RNIC_PCI_CLASS = 0x028000, /* network controller, other */
-    RNIC_ID_VALUE = 0x4E524956, /* what ID reads: the letters VIRN */
-    RNIC_VECTORS = 16, /* MSI-X vectors of a function; vector 0 is for events and commands, the others are for completion queues */
+    RNIC_ID_VALUE = 0x4E524956, /* what ID reads: the characters VIRN */
+    /*
+     * MSI-X vectors of a function; vector 0 is for events and commands, the others are for
+     * completion queues
+     */
+    RNIC_VECTORS = 16,
     RNIC_BAR0_BYTES = 0x200000, /* control, trapped; not prefetchable */
     RNIC_BAR2_BYTES = 0x1000000, /* doorbells, mapped whole */
     RNIC_MSIX_TABLE = 0x2000, /* offset of the MSI-X table in BAR0, 16 bytes for each vector */
@@ -24,9 +31,11 @@ enum {
     RNIC_SEGMENT_BYTES = 16, /* size of a segment */
     RNIC_INLINE_SEGMENTS = 2, /* segments that a work entry itself has room for */
     RNIC_SEGMENT_LIMIT = 252, /* segments of one work entry */
-    RNIC_QP_LIMIT = 65536, /* limit of the layout of BAR2, for queue pairs and for completion queues */
+    /* limit of the layout of BAR2, for queue pairs and for completion queues */
+    RNIC_QP_LIMIT = 65536,
     RNIC_GROUP = 64, /* doorbells that share a hint byte */
-    RNIC_FUNCTION_ADAPTER = 0xFFFF, /* as a function number: the adapter itself, which finds the listener */
+    /* as a function number: the adapter itself, which finds the listener */
+    RNIC_FUNCTION_ADAPTER = 0xFFFF,
     RNIC_CONTROL_PAYLOAD = 448, /* most bytes that follow the header of a control message */
     RNIC_MAX_DISCRIMINATOR = 64 /* most bytes of a discriminator */
 };
@@ -37,9 +46,11 @@ enum {
  */
 enum {
     RNIC_REG_ID = 0x000, /* ro; Identifies the card. */
-    RNIC_REG_VERSION = 0x004, /* ro; Version of this data sheet: major in the upper 16 bits, minor in the lower. */
+    /* ro; Version of this data sheet: major in the upper 16 bits, minor in the lower. */
+    RNIC_REG_VERSION = 0x004,
     RNIC_REG_CAPS = 0x008, /* ro; What the card can do. */
-    RNIC_CAPS_NEVER_SLEEPS = 0x1, /* Doorbells are watched by hardware: hints, ASLEEP and WAKE have no meaning. */
+    /* Doorbells are watched by hardware: hints, ASLEEP and WAKE have no meaning. */
+    RNIC_CAPS_NEVER_SLEEPS = 0x1,
     RNIC_CAPS_BOTF = 0x2, /* Programmed I/O by windows; reserved, 0. */
     RNIC_CAPS_AOTF = 0x4, /* Programmed I/O by single stores; reserved, 0. */
     RNIC_CAPS_DEVICE_MEMORY = 0x8, /* BAR4 is there; reserved, 0. */
@@ -62,25 +73,54 @@ enum {
     RNIC_REG_DRAM_BYTES = 0x038, /* ro; Device memory; reserved. */
     RNIC_REG_SRAM_BYTES = 0x03C, /* ro; Low-latency device memory; reserved. */
     RNIC_REG_CTRL = 0x040, /* rw; Control. */
-    RNIC_CTRL_ENABLE = 0x1, /* The function works. Ring bases and the byte order are taken over when it is set, and cannot be changed while it is. */
+    /*
+     * The function works. Ring bases and the byte order are taken over when it is set, and
+     * cannot be changed while it is.
+     */
+    RNIC_CTRL_ENABLE = 0x1,
     RNIC_CTRL_RESET = 0x2, /* Written as 1: function reset. Reads as 0. */
-    RNIC_CTRL_BYTE_ORDER = 0x4, /* 1: big-endian rings, lists, events, completions and doorbells. Writable only while ENABLE is 0. */
-    RNIC_CTRL_QUIET = 0x8, /* 1: answers to commands fire no interrupt: the driver looks at the answer ring by itself. Writable only while ENABLE is 0. */
+    /*
+     * 1: big-endian rings, lists, events, completions and doorbells. Writable only while ENABLE
+     * is 0.
+     */
+    RNIC_CTRL_BYTE_ORDER = 0x4,
+    /*
+     * 1: answers to commands fire no interrupt: the driver looks at the answer ring by itself.
+     * Writable only while ENABLE is 0.
+     */
+    RNIC_CTRL_QUIET = 0x8,
     RNIC_REG_STATUS = 0x044, /* ro; State of the function. */
     RNIC_STATUS_READY = 0x1, /* Reset is over. */
     RNIC_STATUS_ENABLED = 0x2, /* The function works. */
-    RNIC_STATUS_CATASTROPHIC = 0x4, /* The driver broke a rule that the card cannot contain; only reset helps. ERROR_CODE says which. */
+    /*
+     * The driver broke a rule that the card cannot contain; only reset helps. ERROR_CODE says
+     * which.
+     */
+    RNIC_STATUS_CATASTROPHIC = 0x4,
     RNIC_STATUS_LINK_UP = 0x8, /* The wire carries frames. */
-    RNIC_REG_ERROR_CODE = 0x048, /* ro; The first error since ERROR_COUNT was cleared: a value of ERROR. */
-    RNIC_REG_ERROR_OBJECT = 0x04C, /* ro; The number of the queue pair, completion queue or tag that it was about. */
+    /* ro; The first error since ERROR_COUNT was cleared: a value of ERROR. */
+    RNIC_REG_ERROR_CODE = 0x048,
+    /* ro; The number of the queue pair, completion queue or tag that it was about. */
+    RNIC_REG_ERROR_OBJECT = 0x04C,
     RNIC_REG_ERROR_ADDRESS_LO = 0x050, /* ro; The IOVA, if it was a DMA. */
     RNIC_REG_ERROR_ADDRESS_HI = 0x054, /* ro */
     RNIC_REG_ERROR_COUNT = 0x058, /* rwc; Errors since then; any store clears the error log. */
-    RNIC_REG_INT_CAUSE = 0x060, /* rw1c; A bit per vector that has fired; a 1 that is stored clears its bit. */
-    RNIC_REG_INT_MASK = 0x064, /* rw; A bit per vector that does not fire: its pending bit is set, and it fires when the bit is cleared. */
-    RNIC_REG_INT_DELAY_US = 0x068, /* rw; Moderation: at most one interrupt of a vector in so many microseconds. It only delays. */
-    RNIC_REG_INT_COUNT = 0x06C, /* rw; ... or at once after so many events; 0: only the time counts. */
-    RNIC_REG_MAC_LO = 0x070, /* ro; First four bytes of the card's address, the first in the lowest bits. */
+    /* rw1c; A bit per vector that has fired; a 1 that is stored clears its bit. */
+    RNIC_REG_INT_CAUSE = 0x060,
+    /*
+     * rw; A bit per vector that does not fire: its pending bit is set, and it fires when the bit
+     * is cleared.
+     */
+    RNIC_REG_INT_MASK = 0x064,
+    /*
+     * rw; Moderation: a vector fires at most once in this number of microseconds. An interrupt
+     * is only delayed.
+     */
+    RNIC_REG_INT_DELAY_US = 0x068,
+    /* rw; ... or at once after this number of events; 0: only the time counts. */
+    RNIC_REG_INT_COUNT = 0x06C,
+    /* ro; First four bytes of the card's address, the first in the lowest bits. */
+    RNIC_REG_MAC_LO = 0x070,
     RNIC_REG_MAC_HI = 0x074, /* ro; The other two. */
     RNIC_REG_FUNCTION = 0x078, /* ro; The number of this function. */
     RNIC_FUNCTION_NUMBER_SHIFT = 0, /* This function. */
@@ -91,7 +131,8 @@ enum {
     RNIC_REG_COMMAND_BASE_LO = 0x080, /* rw; IOVA of the command ring, a multiple of 64. */
     RNIC_REG_COMMAND_BASE_HI = 0x084, /* rw */
     RNIC_REG_COMMAND_LOG2 = 0x088, /* rw; Its entries, as a power of two: 2 to 12. */
-    RNIC_REG_ANSWER_BASE_LO = 0x090, /* rw; IOVA of the answer ring, which has as many entries, a multiple of 64. */
+    /* rw; IOVA of the answer ring, which has as many entries, a multiple of 64. */
+    RNIC_REG_ANSWER_BASE_LO = 0x090,
     RNIC_REG_ANSWER_BASE_HI = 0x094, /* rw */
     RNIC_REG_EVENT_BASE_LO = 0x0A0, /* rw; IOVA of the event ring, a multiple of 64. */
     RNIC_REG_EVENT_BASE_HI = 0x0A4, /* rw */
@@ -101,7 +142,11 @@ enum {
     RNIC_REG_CQS_USED = 0x0D4, /* ro; Completion queues of this function. */
     RNIC_REG_STAGS_USED = 0x0D8, /* ro; Steering tags of this function. */
     RNIC_REG_PBL_USED = 0x0DC, /* ro; Entries of the list table that this function's tags have. */
-    RNIC_REG_TX_FRAMES_LO = 0x100, /* ro; Counters of this function, 64 bits each, lower half first: data frames sent, without repetitions. */
+    /*
+     * ro; Counters of this function, 64 bits each, lower half first: data frames sent, without
+     * repetitions.
+     */
+    RNIC_REG_TX_FRAMES_LO = 0x100,
     RNIC_REG_TX_FRAMES_HI = 0x104, /* ro */
     RNIC_REG_RX_FRAMES_LO = 0x108, /* ro; Data frames received in order. */
     RNIC_REG_RX_FRAMES_HI = 0x10C, /* ro */
@@ -111,7 +156,8 @@ enum {
     RNIC_REG_RX_BYTES_HI = 0x11C, /* ro */
     RNIC_REG_RESENT_LO = 0x120, /* ro; Frames sent again. */
     RNIC_REG_RESENT_HI = 0x124, /* ro */
-    RNIC_REG_DROPPED_LO = 0x128, /* ro; Frames received for this function that were not valid, or of no queue pair. */
+    /* ro; Frames received for this function that were not valid, or of no queue pair. */
+    RNIC_REG_DROPPED_LO = 0x128,
     RNIC_REG_DROPPED_HI = 0x12C, /* ro */
     RNIC_REG_DMA_READS_LO = 0x130, /* ro; DMA operations. */
     RNIC_REG_DMA_READS_HI = 0x134, /* ro */
@@ -125,7 +171,8 @@ enum {
     RNIC_REG_COMMANDS_HI = 0x154, /* ro */
     RNIC_REG_WAKES_LO = 0x158, /* ro; Stores to WAKE. */
     RNIC_REG_WAKES_HI = 0x15C, /* ro */
-    RNIC_REG_COST_NS_LO = 0x160, /* ro; Time that the profile's costs of this function's requests add up to, in nanoseconds. */
+    /* ro; Time that the profile's costs of this function's requests add up to, in nanoseconds. */
+    RNIC_REG_COST_NS_LO = 0x160,
     RNIC_REG_COST_NS_HI = 0x164 /* ro */
 };
 
@@ -137,18 +184,27 @@ enum {
     RNIC_DB_ASLEEP = 0x0000, /* device; 1: the card sleeps, and needs WAKE. */
     RNIC_DB_COMMAND_PRODUCER = 0x0040, /* driver; Running index behind the last command posted. */
     RNIC_DB_EVENT_CONSUMER = 0x0080, /* driver; Running index of the next event to be taken. */
-    RNIC_DB_QP_HINTS = 0x10000, /* both; 1,024 bytes: byte i is set by the driver after a doorbell of the queue pairs 64 i to 64 i + 63 was written. */
+    /*
+     * both; 1,024 bytes: byte i is set by the driver after a doorbell of the queue pairs 64 i to
+     * 64 i + 63 was written.
+     */
+    RNIC_DB_QP_HINTS = 0x10000,
     RNIC_DB_CQ_HINTS = 0x10400, /* both; 1,024 bytes: the same for completion queues. */
     RNIC_DB_QP = 0x400000, /* driver; 64 bytes for each queue pair: QP_DOORBELL below. */
     RNIC_DB_CQ = 0x800000, /* driver; 64 bytes for each completion queue: CQ_DOORBELL below. */
-    RNIC_DB_WINDOWS = 0xC00000 /* driver; 1,024 pages for programmed I/O; reserved in this version. */
+    /* driver; 1,024 pages for programmed I/O; reserved in this version. */
+    RNIC_DB_WINDOWS = 0xC00000
 };
 
 /* QP_DOORBELL, 64 bytes: A queue pair's doorbell in BAR2. */
 enum {
     RNIC_QPDB_SQ = 0, /* u32; Running index behind the last entry of the send queue. */
     RNIC_QPDB_RQ = 4, /* u32; The same of the receive queue. */
-    RNIC_QPDB_RQ_HELD = 8 /* u32; Not 0: the driver holds receives for which the ring has no room yet. A message that finds no receive waits. */
+    /*
+     * u32; Not 0: the driver holds receives for which the ring has no room yet. A message that
+     * finds no receive waits.
+     */
+    RNIC_QPDB_RQ_HELD = 8
 };
 
 /* CQ_DOORBELL, 64 bytes: A completion queue's doorbell in BAR2. */
@@ -162,7 +218,8 @@ enum {
     RNIC_CMD_OPCODE = 0, /* u16; A value of COMMAND. */
     RNIC_CMD_OBJECT_KIND = 2, /* u16; Zero, but where a command says otherwise. */
     RNIC_CMD_COOKIE = 4, /* u32; Returned in the answer. */
-    RNIC_CMD_OBJECT = 8 /* u32; The number of the queue pair or completion queue, or the tag, that it is about. */
+    /* u32; The number of the queue pair or completion queue, or the tag, that it is about. */
+    RNIC_CMD_OBJECT = 8
 };
 
 /*
@@ -184,7 +241,8 @@ enum {
  */
 enum {
     RNIC_CMD_QP_REALM = 12, /* u16; The realm whose memory it may name. */
-    RNIC_CMD_QP_LEVEL = 14, /* u8; A value of LEVEL: Unreliable, Reliable Delivery, Reliable Reception. */
+    /* u8; A value of LEVEL: Unreliable, Reliable Delivery, Reliable Reception. */
+    RNIC_CMD_QP_LEVEL = 14,
     RNIC_CMD_QP_RIGHTS = 15, /* u8; Remote access that it allows: bits of RIGHT. */
     RNIC_CMD_QP_DOMAIN = 16, /* u32; The protection domain; 0: any of the realm. */
     RNIC_CMD_QP_SEND_CQ = 20, /* u32; Completion queue of its sends. */
@@ -196,7 +254,8 @@ enum {
     RNIC_CMD_QP_PEER_MAC = 32, /* 6 bytes; To RECEIVE: the peer's card. */
     RNIC_CMD_QP_PEER_FUNCTION = 38, /* u16; To RECEIVE: the peer's function. */
     RNIC_CMD_QP_PEER_QP = 40, /* u32; To RECEIVE: the peer's queue pair. */
-    RNIC_CMD_QP_MAX_MESSAGE = 44 /* u32; To RECEIVE: the longest message that is taken; 0: MAX_TRANSFER. */
+    /* u32; To RECEIVE: the longest message that is taken; 0: MAX_TRANSFER. */
+    RNIC_CMD_QP_MAX_MESSAGE = 44
 };
 
 /*
@@ -217,13 +276,20 @@ enum {
  */
 enum {
     RNIC_CMD_MR_REALM = 12, /* u16; The realm that it belongs to. */
-    RNIC_CMD_MR_RIGHTS = 14, /* u8; Remote access allowed: bits of RIGHT. Bit 7: local writes are not. */
-    RNIC_CMD_MR_PAGE_SHIFT = 15, /* u8; Page size as a power of two: 12 to 30; 0: linear, there is no list. */
+    /* u8; Remote access allowed: bits of RIGHT. Bit 7: local writes are not. */
+    RNIC_CMD_MR_RIGHTS = 14,
+    /* u8; Page size as a power of two: 12 to 30; 0: linear, there is no list. */
+    RNIC_CMD_MR_PAGE_SHIFT = 15,
     RNIC_CMD_MR_DOMAIN = 16, /* u32; The protection domain, not 0. */
     RNIC_CMD_MR_PAGES = 20, /* u32; Entries of the list; 0: linear. */
-    RNIC_CMD_MR_VIRTUAL = 24, /* u64; The first byte's address, by which work entries and peers name it. */
+    /* u64; The first byte's address, by which work entries and peers name it. */
+    RNIC_CMD_MR_VIRTUAL = 24,
     RNIC_CMD_MR_LENGTH = 32, /* u64; Bytes. */
-    RNIC_CMD_MR_IOVA = 40 /* u64; Linear: the first byte's IOVA. Otherwise the IOVA of the list: 64-bit page addresses, one after the other. */
+    /*
+     * u64; Linear: the first byte's IOVA. Otherwise the IOVA of the list: 64-bit page addresses,
+     * one after the other.
+     */
+    RNIC_CMD_MR_IOVA = 40
 };
 
 /*
@@ -243,7 +309,8 @@ enum {
     RNIC_CMD_CONTROL_LENGTH = 12, /* u16; Bytes, header included: 16 to 16 + CONTROL_PAYLOAD. */
     RNIC_CMD_CONTROL_ADDRESS = 16, /* u64; IOVA of the message. */
     RNIC_CMD_CONTROL_PEER_MAC = 32, /* 6 bytes; The card it goes to. */
-    RNIC_CMD_CONTROL_PEER_FUNCTION = 38 /* u16; The function, or FUNCTION_ADAPTER: REQUEST and CANCEL only. */
+    /* u16; The function, or FUNCTION_ADAPTER: REQUEST and CANCEL only. */
+    RNIC_CMD_CONTROL_PEER_FUNCTION = 38
 };
 
 /* CLAIM, 64 bytes: Asks for a REQUEST that came: the first function to do so has it. */
@@ -272,7 +339,11 @@ enum {
     RNIC_WQE_REMOTE_ADDRESS = 16, /* u64; RDMA: the address at the peer. */
     RNIC_WQE_REMOTE_STAG = 24, /* u32; RDMA: the peer's steering tag. */
     RNIC_WQE_ZERO = 28, /* u32; Zero. */
-    RNIC_WQE_SEGMENT0 = 32, /* 16 bytes; The first segment; with the flag LIST: the IOVA of the array of segments, 8 bytes. */
+    /*
+     * 16 bytes; The first segment; with the flag LIST: the IOVA of the array of segments, 8
+     * bytes.
+     */
+    RNIC_WQE_SEGMENT0 = 32,
     RNIC_WQE_SEGMENT1 = 48 /* 16 bytes; The second segment. */
 };
 
@@ -282,14 +353,16 @@ enum {
     RNIC_CQE_COOKIE = 4, /* u32; Of the work entry or command. */
     RNIC_CQE_LENGTH = 8, /* u32; Bytes moved. */
     RNIC_CQE_IMMEDIATE = 12, /* u32; Immediate data, if the flag says so. */
-    RNIC_CQE_OPCODE = 16, /* u8; The completed entry's OPCODE, or DRAINED; of a command the low byte of its OPCODE. */
+    /* u8; The completed entry's OPCODE, or DRAINED; of a command the low byte of its OPCODE. */
+    RNIC_CQE_OPCODE = 16,
     RNIC_CQE_FLAGS = 17, /* u8; Bits of CQE_FLAG. */
     RNIC_CQE_STATUS = 18, /* u16; A value of STATUS. */
-    RNIC_CQE_INFO = 20, /* u32; Of a command: its result. Of work: the running index behind the entry in its queue. */
+    /* u32; Of a command: its result. Of work: the running index behind the entry in its queue. */
+    RNIC_CQE_INFO = 20,
     RNIC_CQE_ZERO = 24, /* u32; Zero. */
     /*
-     * u32; The entry's running index in the ring, plus 1: the entry is there when this word says so.
-     * Stored alone, last, with release order.
+     * u32; The entry's running index in the ring, plus 1: the entry is there when this word says
+     * so. Stored alone, last, with release order.
      */
     RNIC_CQE_OWNER = 28
 };
@@ -302,7 +375,11 @@ enum {
     RNIC_EVT_PEER_MAC = 8, /* 6 bytes; CONTROL: where from. PEER_LOST: of what card. */
     RNIC_EVT_PEER_FUNCTION = 14, /* u16 */
     RNIC_EVT_LENGTH = 16, /* u32; CONTROL: bytes of the message. */
-    RNIC_EVT_MISSED = 20, /* u32; Events of queue pairs that did not fit since the last entry, whose errors QUERY_QP tells. */
+    /*
+     * u32; Events of queue pairs that did not fit since the last entry, whose errors QUERY_QP
+     * tells.
+     */
+    RNIC_EVT_MISSED = 20,
     RNIC_EVT_MESSAGE = 32, /* 464 bytes; CONTROL: the message, CONTROL below. */
     RNIC_EVT_OWNER = 508 /* u32; As of a completion entry. */
 };
@@ -311,7 +388,8 @@ enum {
 enum {
     RNIC_CTL_KIND = 0, /* u8; A value of CONTROL. */
     RNIC_CTL_REASON = 1, /* u8; REFUSED: a value of REFUSED; otherwise the drivers' affair. */
-    RNIC_CTL_DISCRIMINATOR_LENGTH = 2, /* u16; REQUEST and CANCEL: bytes of the discriminator, which follows the header. */
+    /* u16; REQUEST and CANCEL: bytes of the discriminator, which follows the header. */
+    RNIC_CTL_DISCRIMINATOR_LENGTH = 2,
     RNIC_CTL_SOURCE_QP = 4, /* u32; The sender's queue pair. */
     RNIC_CTL_DESTINATION_QP = 8, /* u32; The receiver's, if it is known. */
     RNIC_CTL_SERIAL = 12 /* u32; Tells attempts of one queue pair apart; answers repeat it. */
@@ -322,16 +400,23 @@ enum {
  * CRC32C of all from the destination address on, its lowest byte first.
  */
 enum {
-    RNIC_EFE_VERSION_TYPE = 0, /* u8; Version 1 in the upper four bits; in the lower ones a value of EFE_TYPE. */
+    /* u8; Version 1 in the upper four bits; in the lower ones a value of EFE_TYPE. */
+    RNIC_EFE_VERSION_TYPE = 0,
     RNIC_EFE_FLAGS = 1, /* u8; Bits of EFE_FLAG. */
     RNIC_EFE_PAYLOAD = 2, /* u16; Bytes of payload; Ethernet pads. */
     RNIC_EFE_SOURCE_FUNCTION = 4, /* u16; The sender's function. */
-    RNIC_EFE_DESTINATION_FUNCTION = 6, /* u16; The receiver's; FUNCTION_ADAPTER: its adapter itself. */
+    /* u16; The receiver's; FUNCTION_ADAPTER: its adapter itself. */
+    RNIC_EFE_DESTINATION_FUNCTION = 6,
     RNIC_EFE_EPOCH = 8, /* u32; The sender's, random at the start of a flow. */
-    RNIC_EFE_SEQUENCE = 12, /* u32; Number of this frame, if it is one that is repeated until it is acknowledged; otherwise of the next one. */
+    /*
+     * u32; Number of this frame, if it is one that is repeated until it is acknowledged;
+     * otherwise of the next one.
+     */
+    RNIC_EFE_SEQUENCE = 12,
     RNIC_EFE_NEXT = 16, /* u32; Number that the sender expects next: all before it have arrived. */
     RNIC_EFE_WINDOW = 20, /* u16; Frames from NEXT on that the sender has room for. */
-    RNIC_EFE_DESTINATION_QP = 22, /* u16; Data and message acknowledgments: the receiver's queue pair. */
+    /* u16; Data and message acknowledgments: the receiver's queue pair. */
+    RNIC_EFE_DESTINATION_QP = 22,
     RNIC_EFE_SOURCE_QP = 24, /* u16; The sender's. */
     RNIC_EFE_RESERVED = 26, /* u16; Zero. */
     RNIC_EFE_LEFT = 28, /* u32; Bytes of the message from this frame's on, this frame's included. */
@@ -344,7 +429,11 @@ enum {
 /* Types of frames. */
 enum {
     RNIC_EFE_TYPE_DATA = 1, /* A DDP segment. Numbered. */
-    RNIC_EFE_TYPE_ACK = 2, /* Nothing, or 32 bytes of selective acknowledgment: bit i of byte j tells that frame NEXT + 1 + 8 j + i has arrived. */
+    /*
+     * Nothing, or 32 bytes of selective acknowledgment: bit i of byte j tells that frame NEXT +
+     * 1 + 8 j + i has arrived.
+     */
+    RNIC_EFE_TYPE_ACK = 2,
     RNIC_EFE_TYPE_CONTROL = 3, /* A control message. Numbered. */
     RNIC_EFE_TYPE_MESSAGE_ACK = 4, /* A message acknowledgment of 8 bytes. Numbered. */
     RNIC_EFE_TYPE_PROBE = 5, /* Asks for an ACK. */
@@ -364,15 +453,25 @@ enum {
     RNIC_COMMAND_CREATE_CQ = 1, /* The answer has the number in INFO. */
     RNIC_COMMAND_RESIZE_CQ = 2, /* A larger ring. */
     RNIC_COMMAND_DESTROY_CQ = 3, /* Refused (BUSY) while a queue pair names it. */
-    RNIC_COMMAND_CREATE_QP = 4, /* The answer has the number in INFO. Its doorbell is cleared first. It is IDLE. */
+    /* The answer has the number in INFO. Its doorbell is cleared first. It is IDLE. */
+    RNIC_COMMAND_CREATE_QP = 4,
     RNIC_COMMAND_MODIFY_QP = 5, /* Another state, rights or domain. */
     RNIC_COMMAND_SET_RING = 6, /* A ring for a queue. */
     RNIC_COMMAND_DESTROY_QP = 7, /* Refused (BUSY) but in IDLE and ERROR after DRAINED. */
-    RNIC_COMMAND_QUERY_QP = 8, /* The answer has STATE in INFO, the first error's code in LENGTH, and in IMMEDIATE the running index of the next receive. */
+    /*
+     * The answer has STATE in INFO, the first error's code in LENGTH, and in IMMEDIATE the
+     * running index of the next receive.
+     */
+    RNIC_COMMAND_QUERY_QP = 8,
     RNIC_COMMAND_REGISTER = 9, /* A steering tag. */
     RNIC_COMMAND_CHANGE_MR = 10, /* Other rights. */
-    RNIC_COMMAND_INVALIDATE = 11, /* The tag OBJECT ends. The answer comes when all DMA that was begun under it is over. */
-    RNIC_COMMAND_LISTEN = 12, /* Other functions of the card may listen for the same discriminator: then CLAIM decides who has a REQUEST. */
+    /* The tag OBJECT ends. The answer comes when all DMA that was begun under it is over. */
+    RNIC_COMMAND_INVALIDATE = 11,
+    /*
+     * Other functions of the card may listen for the same discriminator: then CLAIM decides who
+     * has a REQUEST.
+     */
+    RNIC_COMMAND_LISTEN = 12,
     RNIC_COMMAND_UNLISTEN = 13, /* The requests for it that are queued are answered REFUSED. */
     RNIC_COMMAND_SEND_CONTROL = 14, /* A control message. */
     RNIC_COMMAND_CLAIM = 15 /* IN_USE: another function has that REQUEST. */
@@ -395,18 +494,22 @@ enum {
 /* States of a queue pair. */
 enum {
     /*
-     * Nothing is fetched; frames that name it are refused. Entries that are posted stay. From ERROR:
-     * both queues begin again, at the indices that the doorbells have then.
+     * Nothing is fetched; frames that name it are refused. Entries that are posted stay. From
+     * ERROR: both queues begin again, at the indices that the doorbells have then.
      */
     RNIC_QP_STATE_IDLE = 0,
     RNIC_QP_STATE_RECEIVE = 1, /* The peer is known; receives are executed, sends are not. */
     RNIC_QP_STATE_CONNECTED = 2, /* Both are executed. */
     /*
-     * What was posted before is sent, and what was received before is acknowledged and answered, for
-     * a second at most; then ERROR.
+     * What was posted before is sent, and what was received before is acknowledged and answered,
+     * for a second at most; then ERROR.
      */
     RNIC_QP_STATE_CLOSING = 3,
-    RNIC_QP_STATE_ERROR = 4, /* Nothing is fetched, arriving frames are dropped; after DMA that was begun, DRAINED is completed. */
+    /*
+     * Nothing is fetched, arriving frames are dropped; after DMA that was begun, DRAINED is
+     * completed.
+     */
+    RNIC_QP_STATE_ERROR = 4,
     RNIC_QP_STATE_KEEP = 255 /* MODIFY_QP: the state stays. */
 };
 
@@ -416,7 +519,11 @@ enum {
     RNIC_WORK_WRITE = 2, /* RDMA Write */
     RNIC_WORK_READ = 3, /* RDMA Read */
     RNIC_WORK_RECEIVE = 16,
-    RNIC_WORK_DRAINED = 31 /* In completion entries only: the last one of this queue pair, on each of its completion queues. */
+    /*
+     * In completion entries only: the last one of this queue pair, on each of its completion
+     * queues.
+     */
+    RNIC_WORK_DRAINED = 31
 };
 
 /* Bits of FLAGS of a work entry. */
@@ -437,7 +544,8 @@ enum {
 enum {
     RNIC_STATUS_OK = 0,
     RNIC_STATUS_LOCAL_PROTECTION = 1, /* A segment's tag does not allow it, or its DMA failed. */
-    RNIC_STATUS_LOCAL_LENGTH = 2, /* The message was longer than the receive, or longer than allowed. */
+    /* The message was longer than the receive, or longer than allowed. */
+    RNIC_STATUS_LOCAL_LENGTH = 2,
     RNIC_STATUS_LOCAL_FORMAT = 3, /* The entry is not valid. */
     RNIC_STATUS_REMOTE_ACCESS = 4, /* The peer does not allow the access. */
     RNIC_STATUS_REMOTE_RECEIVE = 5, /* The message arrived and could not be received. */
@@ -454,12 +562,13 @@ enum {
 /* Events. */
 enum {
     RNIC_EVENT_CONTROL = 1, /* A control message. */
-    RNIC_EVENT_QP_ERROR = 2, /* A queue pair went to ERROR; CODE says why. Not when the driver asked for it. */
+    /* A queue pair went to ERROR; CODE says why. Not when the driver asked for it. */
+    RNIC_EVENT_QP_ERROR = 2,
     RNIC_EVENT_LINK = 3, /* STATUS.LINK_UP has changed. */
     RNIC_EVENT_CATASTROPHIC = 4, /* STATUS.CATASTROPHIC is set. */
     /*
-     * The function PEER_FUNCTION of the card PEER_MAC, which has sent to this adapter, was reset, or
-     * its card is silent: its REQUESTs are void.
+     * The function PEER_FUNCTION of the card PEER_MAC, which has sent to this adapter, was
+     * reset, or its card is silent: its REQUESTs are void.
      */
     RNIC_EVENT_PEER_LOST = 5
 };
@@ -467,8 +576,10 @@ enum {
 /* Errors of queue pairs, and of the error log. */
 enum {
     RNIC_ERROR_NONE = 0,
-    RNIC_ERROR_CONNECTION_LOST = 1, /* The peer's function was reset, its card is silent, or it does not know the connection. */
-    RNIC_ERROR_TERMINATED = 2, /* The peer ended it; its Terminate names no error of ours. */
+    /* The peer's function was reset, its card is silent, or it does not know the connection. */
+    RNIC_ERROR_CONNECTION_LOST = 1,
+    /* The peer ended the connection; its Terminate names no error of this side. */
+    RNIC_ERROR_TERMINATED = 2,
     RNIC_ERROR_RECV_EMPTY = 3, /* A message found no receive. */
     RNIC_ERROR_RECV_PROTECTION = 4, /* A receive's memory could not be written. */
     RNIC_ERROR_RECV_LENGTH = 5, /* A message was too long for its receive. */
@@ -477,15 +588,20 @@ enum {
     RNIC_ERROR_READ_DENIED = 8, /* The peer read where it may not. */
     RNIC_ERROR_READ_LIMIT = 9, /* The peer sent more RDMA Reads at once than IRD. */
     RNIC_ERROR_PROTOCOL = 10, /* A segment that is not valid here. */
-    RNIC_ERROR_SEND_PROTECTION = 11, /* A send's own memory could not be read, or a read's not be written. */
+    /* A send's own memory could not be read, or a read's not be written. */
+    RNIC_ERROR_SEND_PROTECTION = 11,
     RNIC_ERROR_SEND_FORMAT = 12, /* An entry of the send queue was not valid. */
     RNIC_ERROR_REMOTE_ACCESS = 13, /* The peer's Terminate: our access was denied. */
     RNIC_ERROR_REMOTE_RECEIVE = 14, /* The peer's Terminate: our message could not be received. */
-    RNIC_ERROR_REMOTE_OTHER = 15, /* The peer's Terminate: another error of ours. */
+    RNIC_ERROR_REMOTE_OTHER = 15, /* The peer's Terminate names another error of this side. */
     RNIC_ERROR_DMA = 16, /* A DMA was refused. */
     RNIC_ERROR_RING_INDEX = 17, /* A producer index is more than a ring ahead. */
     RNIC_ERROR_CQ_OVERRUN = 18, /* A completion found its queue full: CATASTROPHIC. */
-    RNIC_ERROR_RING_DMA = 19, /* A ring could not be read or written: CATASTROPHIC where it was the command, answer, event or completion ring. */
+    /*
+     * A ring could not be read or written: CATASTROPHIC where it was the command, answer, event
+     * or completion ring.
+     */
+    RNIC_ERROR_RING_DMA = 19,
     RNIC_ERROR_BAD_SETUP = 20 /* A ring base was not valid when ENABLE was set. */
 };
 
@@ -495,7 +611,8 @@ enum {
  */
 enum {
     RNIC_CONTROL_REQUEST = 1, /* Asks for a connection; to the adapter. */
-    RNIC_CONTROL_CANCEL = 2, /* The request SERIAL of SOURCE_QP is withdrawn; to the adapter or to a function. */
+    /* The request SERIAL of SOURCE_QP is withdrawn; to the adapter or to a function. */
+    RNIC_CONTROL_CANCEL = 2,
     RNIC_CONTROL_REFUSED = 3, /* From a card, which answers a REQUEST that it could not deliver. */
     RNIC_CONTROL_ACCEPT = 4,
     RNIC_CONTROL_REJECT = 5,

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting the card's adapter: what the driver that starts it, and the adapter's program or the driver's fork, agree on. */
+/*
+ * Starting the card's adapter: what the driver, which starts it, agrees on with the adapter's
+ * process, which is the program vipl-rnicd or a fork of the driver's program.
+ */
 #ifndef RNIC_START_H
 #define RNIC_START_H
 
-/* What the adapter says on its lifeline, in one byte. */
+/* One byte, which the adapter sends to the driver through its lifeline once it has started. */
 enum rnic_adapter_start {
-    RNIC_ADAPTER_FAILED, /* also: anything else */
-    RNIC_ADAPTER_RUNS    /* or another one has the path already */
+    RNIC_ADAPTER_FAILED, /* every other byte means the same */
+    RNIC_ADAPTER_RUNS    /* this adapter serves the path, or another one does already */
 };
 
-/* What the adapter's process does when it is a fork: serves the path until some time after its last program has gone. */
+/* The main function of an adapter that is a fork. It serves `path` until some time after its last
+ * program has gone. */
 typedef void rnic_adapter_entry(const char *path, int lifeline);
-/* The build puts it here (backend_table.c); NULL: the library has no adapter in it. */
+/* The build sets this pointer (backend_table.c). NULL: the library was built without the
+ * adapter. */
 extern rnic_adapter_entry *const rnic_adapter_in_fork;
 
 #endif

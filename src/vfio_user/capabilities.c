@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A JSON reader as small as the need: it goes through the text once, checks all of it, and picks out the numbers and truth values
- * of the object "capabilities". A name with an escape sequence is none of those known.
+ * A JSON reader as small as the need: it goes through the text once, checks all of it, and picks
+ * out the numbers and truth values of the object "capabilities". A name with an escape sequence is
+ * none of those known.
  */
 #include "vfio_user/capabilities.h"
 
@@ -16,9 +17,10 @@ const struct vfu_capabilities vfu_capabilities_default = {1, 1 << 20, 65535, fal
 struct reader {
     const char *at;
     const char *end;
-    unsigned depth;      /* of objects and lists */
-    bool is_inside;      /* of the object "capabilities" */
-    char name[MAX_NAME]; /* of the member whose value is read; cut off, if it is longer than any known */
+    unsigned depth; /* of objects and lists */
+    bool is_inside; /* of the object "capabilities" */
+    /* of the member whose value is read; cut off, if it is longer than any known */
+    char name[MAX_NAME];
     struct vfu_capabilities *out;
 };
 
@@ -68,7 +70,8 @@ static void skip_digits(struct reader *r)
     }
 }
 
-/* A number; true as `*whole` if it is a natural number that fits, which is what every known one is. */
+/* A number; true as `*whole` if it is a natural number that fits, which is what every known one
+ * is. */
 static bool parse_number(struct reader *r, uint64_t *value, bool *whole)
 {
     const char *begin = r->at;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the two sides of vfio-user tell each other about themselves: a JSON text in the first message and its reply. */
+/* What the two sides of vfio-user tell each other about themselves: a JSON text in the first
+ * message and its reply. */
 #ifndef VFIO_USER_CAPABILITIES_H
 #define VFIO_USER_CAPABILITIES_H
 
@@ -19,10 +20,11 @@ struct vfu_capabilities {
 
 extern const struct vfu_capabilities vfu_capabilities_default; /* of a side that says nothing */
 
-/* The text of `length` bytes, with or without a NUL at its end; an empty one says nothing. False: it is not JSON, or a known name
- * has a value of the wrong kind. Unknown names are passed over. */
+/* The text of `length` bytes, with or without a NUL at its end; an empty one says nothing. False:
+ * it is not JSON, or a known name has a value of the wrong kind. Unknown names are passed over. */
 bool vfu_capabilities_read(const char *text, size_t length, struct vfu_capabilities *out);
-/* What QEMU does not know is left out unless it is true: it would warn. Returns the bytes of the text, with its NUL. */
+/* What QEMU does not know is left out unless it is true: it would warn. Returns the bytes of the
+ * text, with its NUL. */
 size_t vfu_capabilities_write(char text[VFU_MAX_TEXT], const struct vfu_capabilities *capabilities);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages out of a stream and into it. The header is received alone, so that descriptors come with the message they belong to. */
+/* Messages out of a stream and into it. The header is received alone, so that descriptors come with
+ * the message they belong to. */
 #include "vfio_user/channel.h"
 
 #include <errno.h>
@@ -123,7 +124,8 @@ int vfu_channel_send(struct vfu_channel *channel, const void *bytes, size_t leng
         return error;
     }
     if ((count > 0 && sent == 0) || !make_room(channel, left)) {
-        return ENOBUFS; /* a descriptor cannot be kept; it would not be the peer's any more when it is sent */
+        /* a descriptor cannot be kept; it would not be the peer's any more when it is sent */
+        return ENOBUFS;
     }
     keep_bytes(channel, (const char *)bytes + sent, length - sent);
     keep_bytes(channel, (const char *)data + data_sent, data_bytes - data_sent);

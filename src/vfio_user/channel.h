@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One end of a vfio-user connection: whole messages out of a stream of bytes, with their descriptors, and into it. The peer is not
- * trusted: a message that is too long, or too short for its header, ends the connection.
+ * One end of a vfio-user connection: whole messages out of a stream of bytes, with their
+ * descriptors, and into it. The peer is not trusted: a message that is too long, or too short for
+ * its header, ends the connection.
  *
  * One thread at a time.
  */
@@ -35,11 +36,15 @@ void vfu_channel_close(struct vfu_channel *channel);
 
 /* 0: the next message. EAGAIN: it is not there yet. Any other: the connection is over. */
 int vfu_channel_receive(struct vfu_channel *channel, struct vfu_message *out);
-/* The message has been dealt with; the descriptors that came with it and were not kept are closed. */
+/* The message has been dealt with; the descriptors that came with it and were not kept are
+ * closed. */
 void vfu_channel_next(struct vfu_channel *channel);
 
-/* Sends a whole message, `data` behind the rest; what the socket does not take is kept. Descriptors go with the first byte, while nothing
- * is kept. Not 0: the connection is over; ENOBUFS: the peer does not take what it is sent. */
+/*
+ * Sends a whole message, `data` behind the rest; what the socket does not take is kept. Descriptors
+ * go with the first byte, while nothing is kept. Not 0: the connection is over; ENOBUFS: the peer
+ * does not take what it is sent.
+ */
 int vfu_channel_send(struct vfu_channel *channel, const void *bytes, size_t length, const void *data,
                      size_t data_bytes, const int *pass, unsigned count);
 /* Sends what was kept. EAGAIN: not all of it. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request at a time: the thread that makes it holds the lock until the reply is there, and answers meanwhile what the server asks,
- * which may be waiting for that before it replies. A server that says nothing for too long is taken for gone, and hung up on: whatever it
- * had of this process is no longer its. That is long, since the end of one shows by its socket at once: one that is only not run, on a
- * machine that is too busy or by its user's will, shall not cost connections.
+ * One request at a time: the thread that makes it holds the lock until the reply is there, and
+ * answers meanwhile what the server asks, which may be waiting for that before it replies. A server
+ * that says nothing for too long is taken for gone, and hung up on: whatever it had of this process
+ * is no longer its. That is long, since the end of one shows by its socket at once: one that is
+ * only not run, on a machine that is too busy or by its user's will, shall not cost connections.
  */
 #include "vfio_user/client.h"
 
@@ -119,7 +120,8 @@ static int read_reply(struct vfu_client *c, const struct vfu_message *m, const s
     return 0;
 }
 
-/* One message that has arrived: an answer is sent, or *is_reply says that it is what `r` waits for and `*error` how that ended. */
+/* One message that has arrived: an answer is sent, or *is_reply says that it is what `r` waits for
+ * and `*error` how that ended. */
 static int take_message(struct vfu_client *c, const struct vfu_request *r, bool *is_reply, int *error)
 {
     struct vfu_message m;
@@ -148,8 +150,8 @@ static int await_vfu_reply(struct vfu_client *c, const struct vfu_request *r)
     bool is_reply = false;
     int error = 0;
     while (!is_reply) {
-        int ms = vipl_ms_left(
-            deadline); /* when that is over, one look more: this thread may have been kept from it */
+        /* when that is over, one look more: this thread may have been kept from it */
+        int ms = vipl_ms_left(deadline);
         int result = take_message(c, r, &is_reply, &error);
         if (result == EAGAIN) {
             result = ms == 0 ? hang_up(c) : 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The messages of vfio-user, the protocol by which one process has a PCI device that another process serves: bytes in, structures
- * out. QEMU's document "vfio-user Protocol Specification" defines them. Numbers are little-endian here whatever the host is, so
- * that a big-endian program under an emulator can use a native server.
+ * The messages of vfio-user, the protocol by which one process has a PCI device that another
+ * process serves: bytes in, structures out. QEMU's document "vfio-user Protocol Specification"
+ * defines them. Numbers are little-endian here whatever the host is, so that a big-endian program
+ * under an emulator can use a native server.
  *
- * A reader gets the payload, which follows the header, and its length; false: it is too short. Nothing else is checked.
+ * A reader gets the payload, which follows the header, and its length; false: it is too short.
+ * Nothing else is checked.
  */
 #ifndef VFIO_USER_MESSAGE_H
 #define VFIO_USER_MESSAGE_H
@@ -49,8 +51,8 @@ enum {
 };
 
 enum {
-    VFU_MAX_DATA =
-        65536, /* of one access, in either direction: more in one message is not finished by every peer */
+    /* of one access, in either direction: more in one message is not finished by every peer */
+    VFU_MAX_DATA = 65536,
     VFU_MAX_BYTES = VFU_HEADER_BYTES + VFU_ACCESS_BYTES + VFU_MAX_DATA, /* of a message */
     VFU_MAX_FDS = 16                                                    /* with a message */
 };
@@ -73,8 +75,8 @@ enum {
 enum {
     VFU_DMA_READABLE = 0x1,
     VFU_DMA_WRITEABLE = 0x2,
-    /* Ours, where both sides have said so (capabilities.h): the descriptor is the memory of a process, /proc/self/mem of the client,
-     * and the offset is an address there. */
+    /* Ours, where both sides have said so (capabilities.h): the descriptor is the memory of a
+     * process, /proc/self/mem of the client, and the offset is an address there. */
     VFU_DMA_MEMORY_FILE = 0x40000000
 };
 

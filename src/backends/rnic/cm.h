@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Control messages of VIPL's driver: how connections begin and end. Each begins with the header CONTROL of the data sheet; what
- * follows is big-endian too:
+ * Control messages of VIPL's driver: how connections begin and end. Each begins with the header
+ * CONTROL of the data sheet; what follows is big-endian too:
  *
  *   REQUEST     the discriminator that is asked for, then the attributes, then the requester's own discriminator
  *   ACCEPT      the attributes
@@ -10,12 +10,14 @@
  *   READY, DISCONNECT   nothing
  *   REFUSED     from a card: at least the header of the request
  *
- * Attributes, 16 bytes: version (1); flags (1): 1 peer-to-peer, 2 RDMA Write, 4 RDMA Read, 8 QoS, 16 addresses of 32 bits;
- * reliability (2), a VIP_SERVICE_...; MaxTransferSize (8); IRD (1); ORD (1); bytes of the requester's discriminator (2).
+ * Attributes, 16 bytes: version (1); flags (1): 1 peer-to-peer, 2 RDMA Write, 4 RDMA Read, 8 QoS,
+ * 16 addresses of 32 bits; reliability (2), a VIP_SERVICE_...; MaxTransferSize (8); IRD (1); ORD
+ * (1); bytes of the requester's discriminator (2).
  *
- * REJECT with CM_PENDING is no end: a program is to answer, sooner or later. ACCEPT, REJECT and READY name the queue pair and the
- * serial number of the request that they belong to; so do CANCEL and DISCONNECT, and anything that does not fit is ignored or, where
- * the other side would wait for ever, answered by CANCEL or DISCONNECT.
+ * REJECT with CM_PENDING is no end: a program is to answer, sooner or later. ACCEPT, REJECT and
+ * READY name the queue pair and the serial number of the request that they belong to; so do CANCEL
+ * and DISCONNECT, and anything that does not fit is ignored or, where the other side would wait for
+ * ever, answered by CANCEL or DISCONNECT.
  */
 #ifndef BACKENDS_RNIC_CM_H
 #define BACKENDS_RNIC_CM_H

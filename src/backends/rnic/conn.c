@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections once there is a request: acceptance, READY, errors of the queue pair, the end. A message is heard only if it comes from
- * the peer's card and function and names both queue pairs and the serial number of the request; else it belongs to something that is
- * over. The sender of such a message may wait for ever, or believe that it is connected: it is told.
+ * Connections once there is a request: acceptance, READY, errors of the queue pair, the end. A
+ * message is heard only if it comes from the peer's card and function and names both queue pairs
+ * and the serial number of the request; else it belongs to something that is over. The sender of
+ * such a message may wait for ever, or believe that it is connected: it is told.
  */
 #include "backends/rnic/conn.h"
 
@@ -18,7 +19,8 @@
 enum { DISCONNECT_MS = 50 /* until a peer whose card took nothing is told of an end again */ };
 static const uint64_t ns_per_ms = 1000000;
 
-/* The end of a connection of which the peer does not know, because its card takes no message now. */
+/* The end of a connection of which the peer does not know, because its card takes no message
+ * now. */
 struct rnic_pending_disconnect {
     struct vipl_list link; /* device->pending_disconnects */
     struct vipl_rnic_peer peer;
@@ -84,7 +86,8 @@ bool vipl_rnic_conn_accept(struct rnic_vi *rv, const struct vipl_rnic_peer *peer
     rv->serial = request->serial;
     rv->peer_params = request->params;
     rv->peer_gone = rv->was_connected = false;
-    if (vipl_rnic_vi_receive(rv, request, false) != 0) { /* first: the peer may send as soon as it is told */
+    /* first: the peer may send as soon as it is told */
+    if (vipl_rnic_vi_receive(rv, request, false) != 0) {
         return false;
     }
     rnic_vi_set(rv, RNIC_VI_ACCEPTING);
@@ -148,7 +151,8 @@ static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *fr
         return;
     }
     (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_CONNECTED,
-                              NULL); /* a connection that has failed already: an event of that follows */
+                              /* a connection that has failed already: an event of that follows */
+                              NULL);
     if (rv->op != NULL) {
         vipl_rnic_connect_end(rv->op);
     }
@@ -230,7 +234,8 @@ static void on_control(struct rnic_device *device, const struct vipl_rnic_event 
 
 /* --- what comes from the card --- */
 
-/* A message or access was refused at an Unreliable VI, whose connection stays; or the connection has ended so. */
+/* A message or access was refused at an Unreliable VI, whose connection stays; or the connection
+ * has ended so. */
 static void report_qp_error(struct rnic_vi *rv, uint16_t code)
 {
     switch (code) {
@@ -328,8 +333,11 @@ static int send_disconnect(struct rnic_device *device, const struct rnic_pending
     return send_cm(device, end->peer.mac, end->peer.function, &message);
 }
 
-/* The peer would believe for ever that it is connected: what its card does not take now is said again. There is one for each connection at
- * most, and none comes about with a card that takes nothing. */
+/*
+ * The peer would believe for ever that it is connected: what its card does not take now is said
+ * again. There is one for each connection at most, and none comes about with a card that takes
+ * nothing.
+ */
 static void send_disconnect_later(struct rnic_nic *nic, const struct rnic_vi *rv)
 {
     struct rnic_device *device = nic->device;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections: events of the card, the acceptance of a request by a VI, and the end. The registry's lock is held by all callers, but
- * where a function says otherwise. */
+/* Connections: events of the card, the acceptance of a request by a VI, and the end. The registry's
+ * lock is held by all callers, but where a function says otherwise. */
 #ifndef BACKENDS_RNIC_CONN_H
 #define BACKENDS_RNIC_CONN_H
 
@@ -11,7 +11,8 @@ void vipl_rnic_conn_events(struct rnic_device *device);
 /* The card is dead: all that depends on it is told, once. */
 void vipl_rnic_conn_tear_down(struct rnic_device *device);
 
-/* A control message to where an event came from, or elsewhere. What cannot be sent is lost with its flow, or with the card. */
+/* A control message to where an event came from, or elsewhere. What cannot be sent is lost with its
+ * flow, or with the card. */
 void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
                          const struct cm_message *message);
 /* The same, with nothing but its kind and what it is about. */
@@ -29,7 +30,8 @@ struct rnic_vi *vipl_rnic_conn_accepting(struct rnic_device *device, const struc
 /* It waits for it no longer. */
 void vipl_rnic_conn_give_up(struct rnic_vi *rv);
 
-/* Tells peers of ends that their cards did not take before, when it is time. When that is next, by vipl_now_ns(); UINT64_MAX: never. */
+/* Tells peers of ends that their cards did not take before, when it is time. When that is next, by
+ * vipl_now_ns(); UINT64_MAX: never. */
 uint64_t vipl_rnic_conn_timers(struct rnic_device *device, uint64_t now);
 /* The card is closed, which tells them all. */
 void vipl_rnic_conn_drop_disconnects(struct rnic_device *device);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests. A request goes to the peer's card, which knows the functions that take requests for the discriminator. As long as there is
- * none it is sent again, after pauses that grow; one that waits for a program is sent again now and then, because another program may
- * begin to wait. Receivers know it by its serial number. The first acceptance counts.
+ * Requests. A request goes to the peer's card, which knows the functions that take requests for the
+ * discriminator. As long as there is none it is sent again, after pauses that grow; one that waits
+ * for a program is sent again now and then, because another program may begin to wait. Receivers
+ * know it by its serial number. The first acceptance counts.
  *
- * Peer-to-peer: of the two names the higher one's side sends the request, the lower one's listens. Where both names are equal, both do
- * both, and only the queue pair with the higher number accepts.
+ * Peer-to-peer: of the two names the higher one's side sends the request, the lower one's listens.
+ * Where both names are equal, both do both, and only the queue pair with the higher number accepts.
  */
 #include "backends/rnic/connect.h"
 
@@ -122,7 +123,8 @@ static VIP_RETURN begin_connect(struct rnic_connect_op *op)
 {
     int by_name = op->peer ? order(&op->local, &op->remote) : 1;
     if (vipl_load_relaxed(&nic_of_op(op)->device->torn_down) != 0) {
-        return VIP_ERROR_RESOURCE; /* the card has died just now: nothing would end this request any more */
+        /* the card has died just now: nothing would end this request any more */
+        return VIP_ERROR_RESOURCE;
     }
     op->tied = by_name == 0;
     if (by_name <= 0) {
@@ -246,7 +248,8 @@ static void on_reject(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
     }
 }
 
-/* A process that had been stopped may hear in one go that it was accepted and that its peer waits no more. */
+/* A process that had been stopped may hear in one go that it was accepted and that its peer waits
+ * no more. */
 static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
                       const struct cm_message *message)
 {
@@ -304,8 +307,9 @@ bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic
     if (mine) {
         rv->op->accepted = false;
         on_pending(rv->op, from);
-        rv->op->at =
-            0; /* it is asked for again, of all who listen: the sender has claimed the request that it gives up */
+        /* it is asked for again, of all who listen: the sender has claimed the request that it
+         * gives up */
+        rv->op->at = 0;
         rv->serial = rv->op->serial = ++device->last_serial;
         set_timed(device);
     }
@@ -372,7 +376,8 @@ static bool op_matches(const struct rnic_connect_op *op, const struct vipl_rnic_
            same_discriminator(&op->local, &message->to) && same_discriminator(&op->remote, &message->from);
 }
 
-/* The request whose VI accepts this one; NULL: none. With equal names, those that do not accept are to send theirs at once. */
+/* The request whose VI accepts this one; NULL: none. With equal names, those that do not accept are
+ * to send theirs at once. */
 static struct rnic_connect_op *find_partner(struct rnic_device *device, const struct vipl_rnic_peer *from,
                                             const struct cm_message *message)
 {
@@ -491,5 +496,6 @@ VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, 
             vipl_poll(NULL, 0, 1, NULL);
         }
     }
-    return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc; /* not done: a forked child, which core leaves at once */
+    /* not done: a forked child, which core leaves at once */
+    return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc;
 }

@@ -10,13 +10,15 @@ enum rnic_heard {
     RNIC_HEARD_NOTHING,
     RNIC_HEARD_NO_MATCH, /* the card, or a driver, has no listener for it */
     RNIC_HEARD_BUSY,     /* there is no room for it now */
-    RNIC_HEARD_PENDING   /* it waits for a program: which counts, when several drivers have been asked */
+    /* it waits for a program: which counts, when several drivers have been asked */
+    RNIC_HEARD_PENDING
 };
 
 /* A request under way, of either model. Guarded by the registry. */
 struct rnic_connect_op {
     struct vipl_list link; /* device->ops */
-    struct rnic_vi *rv; /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
+    /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
+    struct rnic_vi *rv;
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_vi_params params;
@@ -56,7 +58,8 @@ void vipl_rnic_connect_finish(struct rnic_device *device);
 /* A peer-to-peer request: accepted if a VI waits for it. False: none does. */
 bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message);
-/* Sends again what is due. When there is something to be done next, by vipl_now_ns(); UINT64_MAX: never. */
+/* Sends again what is due. When there is something to be done next, by vipl_now_ns(); UINT64_MAX:
+ * never. */
 uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Posts, completions, and room for more. A post runs under a queue lock of its VI, where nothing may wait for the card. When it finds no
- * room the VI goes on a list, and the posting thread makes the room at the end of its call (base/deferred.h); so when a call that posts
- * returns, the card has the post, unless memory is short. Meanwhile the card lets messages wait for receives that are held back.
+ * Posts, completions, and room for more. A post runs under a queue lock of its VI, where nothing
+ * may wait for the card. When it finds no room the VI goes on a list, and the posting thread makes
+ * the room at the end of its call (base/deferred.h); so when a call that posts returns, the card
+ * has the post, unless memory is short. Meanwhile the card lets messages wait for receives that are
+ * held back.
  *
- * So are those that are posted before core knows that the VI is connected: a message that comes earlier would be complete on a VI that
- * is not connected yet.
+ * So are those that are posted before core knows that the VI is connected: a message that comes
+ * earlier would be complete on a VI that is not connected yet.
  */
 #include "backends/rnic/data.h"
 
@@ -44,7 +46,8 @@ static struct rnic_vi *take_wanting(struct rnic_nic *nic)
     return link == NULL ? NULL : VIPL_CONTAINER(link, struct rnic_vi, wanting);
 }
 
-/* The thread makes the room where it holds no lock; if another one is about to do that already, it does it once more. */
+/* The thread makes the room where it holds no lock; if another one is about to do that already, it
+ * does it once more. */
 static void defer_growth(struct rnic_vi *rv)
 {
     uint32_t state;
@@ -58,7 +61,8 @@ static void defer_growth(struct rnic_vi *rv)
              (state == DEFERRED && !vipl_compare_exchange(&rv->deferred, DEFERRED, DEFERRED_AGAIN)));
 }
 
-/* The VI stays until `deferred` is NOT_DEFERRED, and its NIC handle with it: vipl_rnic_data_forget() waits for that. */
+/* The VI stays until `deferred` is NOT_DEFERRED, and its NIC handle with it:
+ * vipl_rnic_data_forget() waits for that. */
 static void run_growth(struct vipl_deferred *work)
 {
     struct rnic_vi *rv = VIPL_CONTAINER(work, struct rnic_vi, grow);
@@ -221,7 +225,8 @@ void vipl_rnic_data_make_room(struct rnic_nic *nic)
 void vipl_rnic_data_open(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     vipl_store_relaxed(&rv->open,
-                       1); /* first: a receive that is posted meanwhile is handed over here, or then */
+                       /* first: a receive that is posted meanwhile is handed over here, or then */
+                       1);
     vipl_up_recv_resume(rv->vi);
     vipl_mutex_lock(&nic->rx);
     vipl_rnic_data_make_room(nic);

@@ -14,7 +14,8 @@ void vipl_rnic_data_forget(struct rnic_nic *nic, struct rnic_vi *rv);
 
 /* Messages that come from now on wait for that: */
 void vipl_rnic_data_hold(struct rnic_vi *rv);
-/* Core knows that the VI is connected: the card gets the receives that are there. The registry's lock is held, or none. */
+/* Core knows that the VI is connected: the card gets the receives that are there. The registry's
+ * lock is held, or none. */
 void vipl_rnic_data_open(struct rnic_nic *nic, struct rnic_vi *rv);
 /* It is no more: what is posted from now on is for the next connection. */
 void vipl_rnic_data_shut(struct rnic_vi *rv);

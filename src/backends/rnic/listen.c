@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Listeners, and requests that wait for a program. The function listens for a discriminator once; which NIC handles of this process
- * take requests for it is core's to know (vipl_up_listens()). A request is offered to all of them, and the first to take it has it here.
- * Other processes may have it too: the card says which of them has it, when one of their programs is about to get it (CLAIM).
+ * Listeners, and requests that wait for a program. The function listens for a discriminator once;
+ * which NIC handles of this process take requests for it is core's to know (vipl_up_listens()). A
+ * request is offered to all of them, and the first to take it has it here. Other processes may have
+ * it too: the card says which of them has it, when one of their programs is about to get it
+ * (CLAIM).
  */
 #include "backends/rnic/listen.h"
 
@@ -28,7 +30,8 @@ struct rnic_listener {
     unsigned users; /* NIC handles, and peer-to-peer requests */
 };
 
-/* A request. It lives until it is accepted or withdrawn; a rejected one until it is not repeated any more. */
+/* A request. It lives until it is accepted or withdrawn; a rejected one until it is not repeated
+ * any more. */
 struct rnic_incoming {
     struct vipl_list link; /* device->incomings */
     struct vipl_rnic_peer peer;
@@ -159,7 +162,8 @@ static bool offer_to(struct rnic_incoming *incoming, struct rnic_nic *nic)
     return true;
 }
 
-/* What is told of a request that came: that it waits, that there is no room for it, or that it is for nobody. */
+/* What is told of a request that came: that it waits, that there is no room for it, or that it is
+ * for nobody. */
 static uint8_t offer_to_all(struct rnic_device *device, struct rnic_incoming *incoming)
 {
     uint8_t outcome = CM_NO_MATCH;
@@ -210,8 +214,8 @@ static struct rnic_incoming *incoming_new(struct rnic_device *device, const stru
     return incoming;
 }
 
-/* The request that this one repeats; NULL: it is new. A VI has one request at a time: an older one is over, even if its end has not
- * been heard of. */
+/* The request that this one repeats; NULL: it is new. A VI has one request at a time: an older one
+ * is over, even if its end has not been heard of. */
 static struct rnic_incoming *find_repeated(struct rnic_device *device, const struct vipl_rnic_peer *from,
                                            uint32_t serial)
 {
@@ -357,7 +361,8 @@ static void keep_only(struct rnic_offer *offer)
     }
 }
 
-/* A request that another process has is over here. If it comes again, that process has ended without an answer. */
+/* A request that another process has is over here. If it comes again, that process has ended
+ * without an answer. */
 bool vipl_rnic_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 {
     struct rnic_device *device = rnic_nic_of(be)->device;

@@ -5,7 +5,8 @@
 
 #include "backends/rnic/rnic.h"
 
-/* A discriminator that this process takes requests for, of all its NIC handles and peer-to-peer requests together. */
+/* A discriminator that this process takes requests for, of all its NIC handles and peer-to-peer
+ * requests together. */
 struct rnic_listener;
 
 VIP_RETURN vipl_rnic_listen(struct vipl_be_nic *be, const struct vipl_address *local);

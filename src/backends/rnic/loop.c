@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Progress: events of the function, which any of its NIC handles handles for all, and completions of the NIC handle's own queue. A thread
- * sleeps on one descriptor for both interrupts. It forgets those that have fired, asks for one interrupt of the completion queue, and then looks once more:
+ * Progress: events of the function, which any of its NIC handles handles for all, and completions
+ * of the NIC handle's own queue. A thread sleeps on one descriptor for both interrupts. It forgets
+ * those that have fired, asks for one interrupt of the completion queue, and then looks once more:
  * what came before is found, and what comes after fires.
  */
 #include "backends/rnic/rnic.h"
@@ -93,9 +94,11 @@ static void handle_events(struct rnic_device *device)
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }
 
-/* A card that is pulled out says nothing: no completion, no event. So one that is silent is asked, whether it owes an answer or not,
- * because a program that waits for a message or a connection wants to know too; one that sleeps only where nothing else would tell it.
- * `rx` is held. */
+/*
+ * A card that is pulled out says nothing: no completion, no event. So one that is silent is asked,
+ * whether it owes an answer or not, because a program that waits for a message or a connection
+ * wants to know too; one that sleeps only where nothing else would tell it. `rx` is held.
+ */
 static void watch_card(struct rnic_nic *nic)
 {
     uint64_t now = vipl_now_ns();
@@ -125,12 +128,13 @@ void vipl_rnic_poll(struct vipl_be_nic *be)
 /* --- sleeping --- */
 
 /*
- * A thread that is about to sleep waits for no lock: a signal handler may fork it there, and what another thread holds is never released in the
- * child. It looks again soon instead; until then it forgets no interrupt, for another thread may sleep on it.
+ * A thread that is about to sleep waits for no lock: a signal handler may fork it there, and what
+ * another thread holds is never released in the child. It looks again soon instead; until then it
+ * forgets no interrupt, for another thread may sleep on it.
  */
 
-/* Interrupts of a vector that several NIC handles share are for all of them: the thread that forgets that one fired tells the others. The
- * registry's lock and rx are held. */
+/* Interrupts of a vector that several NIC handles share are for all of them: the thread that
+ * forgets that one fired tells the others. The registry's lock and rx are held. */
 static void clear_shared(struct rnic_nic *nic)
 {
     int fd = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
@@ -146,7 +150,8 @@ static void clear_shared(struct rnic_nic *nic)
     }
 }
 
-/* While there are events their interrupt stays, for another thread may sleep on it that has to handle them. */
+/* While there are events their interrupt stays, for another thread may sleep on it that has to
+ * handle them. */
 static void clear_events(struct rnic_nic *nic)
 {
     if (vipl_rnic_has_event(nic->rnic)) {
@@ -158,7 +163,8 @@ static void clear_events(struct rnic_nic *nic)
     }
 }
 
-/* What fired before is forgotten first: it fires again if there is still something to take. False: another thread takes completions. */
+/* What fired before is forgotten first: it fires again if there is still something to take. False:
+ * another thread takes completions. */
 static bool arm_alone(struct rnic_nic *nic)
 {
     bool armed = vipl_mutex_trylock(&nic->rx);
@@ -215,7 +221,8 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     int fd;
     bool interrupts = nic->waits.fd >= 0;
     if (vipl_load_relaxed(&nic->device->torn_down) != 0) {
-        /* Nothing comes from the card any more, and the way to it, which has ended, is readable for ever. */
+        /* Nothing comes from the card any more, and the way to it, which has ended, is readable for
+         * ever. */
         hint->fd = hint->ms = -1;
         return;
     }

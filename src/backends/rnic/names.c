@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The name service: this host's name is the card's address; others are in a file like /etc/ethers, with a line "02:00:00:12:34:56 name"
- * for each card, and a name may have several. An address may stand for a name.
+ * The name service: this host's name is the card's address; others are in a file like /etc/ethers,
+ * with a line "02:00:00:12:34:56 name" for each card, and a name may have several. An address may
+ * stand for a name.
  */
 #include "backends/rnic/rnic.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Registered memory. Each registration is a map of its own and a tag of its own, so that regions may overlap or be registered twice.
- * Memory that the program may not write is not writable for the card either: the way to the card sees to that at each access, or, where
- * it cannot, the tag has the rights that there were when the memory was registered.
+ * Registered memory. Each registration is a map of its own and a tag of its own, so that regions
+ * may overlap or be registered twice. Memory that the program may not write is not writable for the
+ * card either: the way to the card sees to that at each access, or, where it cannot, the tag has
+ * the rights that there were when the memory was registered.
  */
 #include "backends/rnic/rnic.h"
 

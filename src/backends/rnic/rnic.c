@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The device "rnic": the cards that this process has open, a NIC handle from its opening to its closing, and the operations table. */
+/* The device "rnic": the cards that this process has open, a NIC handle from its opening to its
+ * closing, and the operations table. */
 #include "backends/rnic/rnic.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@ struct vipl_rnic_registry vipl_rnic_registry = {
     .devices = {&vipl_rnic_registry.devices, &vipl_rnic_registry.devices},
 };
 
-/* What lies in memory stays there: its locks may be held by threads that the child does not have. */
+/* What lies in memory stays there: its locks may be held by threads that the child does not
+ * have. */
 static void rnic_abandon(void)
 {
     for (struct vipl_list *l = vipl_rnic_registry.devices.next; l != &vipl_rnic_registry.devices;

@@ -14,13 +14,15 @@
  *   listen.c    the accepting side
  *   conn.c      events of connections: what control messages and errors of queue pairs lead to
  *
- * One function of the card serves a process: its NIC handles share it, and each has a realm and a completion queue of its own.
+ * One function of the card serves a process: its NIC handles share it, and each has a realm and a
+ * completion queue of its own.
  *
  * Copies: none. The card moves payload between the memory of the programs.
  *
- * Locks: the registry's (rank BACKEND) guards everything about connecting, the list of cards and events; `rx` of a NIC handle (rank
- * BACKEND_RX) the taking of completions and the growth of queues; `wanting_lock` (rank BACKEND_TX) one list. A VI's two queues are
- * posted to under the VI's own locks.
+ * Locks: the registry's (rank BACKEND) guards everything about connecting, the list of cards and
+ * events; `rx` of a NIC handle (rank BACKEND_RX) the taking of completions and the growth of
+ * queues; `wanting_lock` (rank BACKEND_TX) one list. A VI's two queues are posted to under the VI's
+ * own locks.
  */
 #ifndef BACKENDS_RNIC_RNIC_H
 #define BACKENDS_RNIC_RNIC_H
@@ -42,48 +44,55 @@ struct rnic_offer;
 
 enum { RNIC_QP_CHUNK = 1024, RNIC_REGION_BUCKETS = 4096, RNIC_DEVICE_NAME = 64 };
 
-/* A card that this process has opened. Guarded by the registry, but where a field says otherwise. */
+/* A card that this process has opened. Guarded by the registry, but where a field says
+ * otherwise. */
 struct rnic_device {
     struct vipl_list link;       /* registry.devices, while new NIC handles may use it */
     char name[RNIC_DEVICE_NAME]; /* constant: what follows "rnic:" */
     struct vipl_rnic *rnic;      /* constant */
     struct vipl_list nics;       /* rnic_nic.link */
     unsigned nic_count;
-    uint32_t torn_down;         /* atomic, relaxed: it is dead, and all that depended on it has been told */
-    struct vipl_list listeners; /* rnic_listener.link */
-    struct vipl_list incomings; /* rnic_incoming.link */
-    struct vipl_list ops;       /* rnic_connect_op.link */
-    bool has_accepted;          /* one of them may be accepted */
-    struct vipl_list accepting; /* rnic_vi.accepting */
+    /* atomic, relaxed: it is dead, and all that depended on it has been told */
+    uint32_t torn_down;
+    struct vipl_list listeners;           /* rnic_listener.link */
+    struct vipl_list incomings;           /* rnic_incoming.link */
+    struct vipl_list ops;                 /* rnic_connect_op.link */
+    bool has_accepted;                    /* one of them may be accepted */
+    struct vipl_list accepting;           /* rnic_vi.accepting */
     struct vipl_list pending_disconnects; /* rnic_pending_disconnect.link */
     uint64_t disconnect_at;               /* when they are told again */
-    uint32_t timed; /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
+    /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
+    uint32_t timed;
     uint32_t last_listener;
-    uint32_t
-        last_serial; /* of a request; begins anywhere: another process may have had this function before, and the same queue pairs */
-    /* struct rnic_vi * of each queue pair, in chunks; atomic: set under the registry's lock and `rx` of the VI's NIC handle, and
-     * read under either */
+    /* of a request; begins anywhere: another process may have had this function before, and the
+     * same queue pairs */
+    uint32_t last_serial;
+    /* struct rnic_vi * of each queue pair, in chunks; atomic: set under the registry's lock and
+     * `rx` of the VI's NIC handle, and read under either */
     void *vis[RNIC_QP_LIMIT / RNIC_QP_CHUNK];
 };
 
 /* An opened NIC handle: what core passes to the operations. */
 struct rnic_nic {
-    struct vipl_nic *core;          /* constant */
-    struct rnic_device *device;     /* constant */
-    struct vipl_rnic *rnic;         /* constant: the device's */
-    struct vipl_list link;          /* device->nics; guarded by the registry */
-    struct vipl_rnic_pd pd;         /* constant: the realm */
-    unsigned vector;                /* constant: of the completion queue */
-    uint32_t shares_vector;         /* atomic, relaxed: others have it too; never 0 again */
-    struct vipl_rnic_cq *cq;        /* constant */
-    struct vipl_mutex rx;           /* rank BACKEND_RX: completions are taken, queues grow */
-    uint64_t silent_since;          /* no completion since then, in ns; 0: not known. Guarded by rx */
+    struct vipl_nic *core;      /* constant */
+    struct rnic_device *device; /* constant */
+    struct vipl_rnic *rnic;     /* constant: the device's */
+    struct vipl_list link;      /* device->nics; guarded by the registry */
+    struct vipl_rnic_pd pd;     /* constant: the realm */
+    unsigned vector;            /* constant: of the completion queue */
+    uint32_t shares_vector;     /* atomic, relaxed: others have it too; never 0 again */
+    struct vipl_rnic_cq *cq;    /* constant */
+    struct vipl_mutex rx;       /* rank BACKEND_RX: completions are taken, queues grow */
+    /* no completion since then, in ns; 0: not known. Guarded by rx */
+    uint64_t silent_since;
     struct vipl_list vis;           /* rnic_vi.link; guarded by the registry */
     struct vipl_mutex wanting_lock; /* rank BACKEND_TX */
-    struct vipl_list wanting;       /* rnic_vi.wanting: a post found no room; guarded by wanting_lock */
-    uint32_t has_wanting;           /* atomic, relaxed: the list is not empty; written under wanting_lock */
-    struct vipl_pollset
-        waits; /* constant: the interrupts, and the way to the card; fd -1: there are no interrupts */
+    /* rnic_vi.wanting: a post found no room; guarded by wanting_lock */
+    struct vipl_list wanting;
+    /* atomic, relaxed: the list is not empty; written under wanting_lock */
+    uint32_t has_wanting;
+    /* constant: the interrupts, and the way to the card; fd -1: there are no interrupts */
+    struct vipl_pollset waits;
     struct vipl_mutex regions_lock;                /* rank BACKEND_MEM; guards the next two */
     struct vipl_list regions[RNIC_REGION_BUCKETS]; /* rnic_region.link, by tag */
     bool regions_ended;
@@ -97,8 +106,8 @@ enum rnic_vi_state {
     RNIC_VI_CONNECTED
 };
 
-/* The backend's part of a VI, from a pool: its memory stays of this type. Guarded by the registry, but where a field says
- * otherwise. */
+/* The backend's part of a VI, from a pool: its memory stays of this type. Guarded by the registry,
+ * but where a field says otherwise. */
 struct rnic_vi {
     struct vipl_list link; /* nic->vis; in the pool: free link */
     struct vipl_vi *vi;    /* constant while live */
@@ -112,12 +121,14 @@ struct rnic_vi {
     struct rnic_connect_op *op;        /* REQUESTING, WAITING; and ACCEPTING, peer-to-peer */
     struct vipl_vi_params peer_params; /* ACCEPTING */
     bool peer_gone;                    /* the peer need not be told of the end */
-    bool ending;                       /* it is being quiesced: errors of the queue pair are no news */
-    uint32_t active;                   /* atomic, relaxed: the queue pair has left IDLE */
-    uint32_t open;    /* atomic, relaxed: core knows that it is connected, and the card gets its receives */
-    uint32_t broken;  /* atomic, relaxed: the connection has failed: nothing more can be sent */
-    uint32_t drained; /* atomic, relaxed: DRAINED was taken; written under rx */
-    bool held;        /* the card knows that receives are held back; guarded by the receive lock */
+    /* it is being quiesced: errors of the queue pair are no news */
+    bool ending;
+    uint32_t active; /* atomic, relaxed: the queue pair has left IDLE */
+    /* atomic, relaxed: core knows that it is connected, and the card gets its receives */
+    uint32_t open;
+    uint32_t broken;                   /* atomic, relaxed: the connection has failed; sends fail */
+    uint32_t drained;                  /* atomic, relaxed: DRAINED was taken; written under rx */
+    bool held;                         /* the card knows of receives held back; guarded by the receive lock */
     struct vipl_list wanting;          /* nic->wanting; guarded by wanting_lock */
     struct vipl_deferred grow;         /* of the thread that has set `deferred` */
     VIPL_FUTEX_WORD uint32_t deferred; /* atomic: enum in data.c */
@@ -169,8 +180,10 @@ static inline bool rnic_same_peer(const struct vipl_rnic_peer *a, const struct v
     return memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 && a->function == b->function && a->qp == b->qp;
 }
 
-/* The live VI that has the queue pair, or NULL. The registry's lock is held, or `rx` of the VI's NIC handle: others' may be gone by the
- * time that this returns, so that the caller compares `nic`. */
+/*
+ * The live VI that has the queue pair, or NULL. The registry's lock is held, or `rx` of the VI's
+ * NIC handle: others' may be gone by the time that this returns, so that the caller compares `nic`.
+ */
 static inline struct rnic_vi *rnic_vi_at(struct rnic_device *device, uint32_t qp)
 {
     if (qp >= RNIC_QP_LIMIT) {
@@ -197,7 +210,8 @@ VIP_RETURN vipl_rnic_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle
 VIP_RETURN vipl_rnic_region_change(struct vipl_be_nic *be, const struct vipl_region_params *params);
 VIP_RETURN vipl_rnic_regions_end(struct vipl_be_nic *be);
 
-/* loop.c: progress and sleeping. vipl_rnic_loop_open() makes what a NIC handle sleeps on; false: no descriptors are left. */
+/* loop.c: progress and sleeping. vipl_rnic_loop_open() makes what a NIC handle sleeps on; false: no
+ * descriptors are left. */
 bool vipl_rnic_loop_open(struct rnic_nic *nic);
 void vipl_rnic_loop_close(struct rnic_nic *nic);
 void vipl_rnic_poll(struct vipl_be_nic *be);

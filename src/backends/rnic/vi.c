@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A VI is a queue pair from its creation on; the rings come with the first posts. Between two connections the queue pair goes through
- * ERROR, where the card gives up what was posted and says DRAINED, back to IDLE.
+ * A VI is a queue pair from its creation on; the rings come with the first posts. Between two
+ * connections the queue pair goes through ERROR, where the card gives up what was posted and says
+ * DRAINED, back to IDLE.
  */
 #include "backends/rnic/vi.h"
 
@@ -226,7 +227,9 @@ static int renew(struct rnic_nic *nic, struct rnic_vi *rv)
 static void set_ending(struct rnic_vi *rv, bool ending)
 {
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    if (!ending) { /* what the card had to say about this connection has been said, and is not heard by the next one */
+    /* what the card had to say about this connection has been said, and is not heard by the next
+     * one */
+    if (!ending) {
         vipl_rnic_conn_events(rnic_nic_of_vi(rv)->device);
     }
     rv->ending = ending;
@@ -257,7 +260,8 @@ VIP_RETURN vipl_rnic_vi_prepare(struct rnic_vi *rv)
     struct rnic_nic *nic = rnic_nic_of_vi(rv);
     struct vipl_rnic_qp_attributes attributes = attributes_of(nic, rv->vi);
     int error = vipl_load_relaxed(&rv->active) != 0 ? renew(nic, rv)
-                                                    : 0; /* of a connection that has not come about */
+                                                    /* of a connection that has not come about */
+                                                    : 0;
     error = error != 0 ? error : vipl_rnic_set_qp(&rv->qp, &attributes);
     return error == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
@@ -279,7 +283,8 @@ int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool
     };
     vipl_store_relaxed(&rv->active, 1);
     vipl_store_relaxed(&rv->broken, 0); /* that was an attempt's before it */
-    vipl_rnic_data_hold(rv); /* again: what was posted for an attempt before it is still held back */
+    /* again: what was posted for an attempt before it is still held back */
+    vipl_rnic_data_hold(rv);
     int error =
         vipl_rnic_modify_qp(&rv->qp, sending ? RNIC_QP_STATE_CONNECTED : RNIC_QP_STATE_RECEIVE, &connection);
     if (error != 0) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "inproc": the model of the card in this process, one for all that this process opens, each of which gets a function of its own. The
- * card works in the threads that call: when a register is written, above all WAKE, and in inproc_progress(). So it sleeps whenever no thread is
- * in here, and a post is executed before it returns. Memory is reached by the addresses that were mapped, and by no others.
+ * "inproc": the model of the card in this process, one for all that this process opens, each of
+ * which gets a function of its own. The card works in the threads that call: when a register is
+ * written, above all WAKE, and in inproc_progress(). So it sleeps whenever no thread is in here,
+ * and a post is executed before it returns. Memory is reached by the addresses that were mapped,
+ * and by no others.
  *
  * One lock guards the card and everything below it.
  */
@@ -41,8 +43,9 @@ struct inproc_map {
     uint8_t *address;        /* of its first byte */
     unsigned access;
     struct vipl_shm slab; /* the memory, if it is a slab: always there; base NULL: the program's */
-    bool
-        is_checked; /* the program could not write to all of it when it was mapped: the kernel sees what it may do now */
+    /* the program could not write to all of it when it was mapped: the kernel sees what it may
+     * do now */
+    bool is_checked;
 };
 
 struct inproc_function {
@@ -173,7 +176,8 @@ static void tell_sleepers(void)
     }
 }
 
-/* A fault may have removed the card, or reset functions: threads that sleep do not find out by themselves. */
+/* A fault may have removed the card, or reset functions: threads that sleep do not find out by
+ * themselves. */
 static void tell_if_lost(void)
 {
     for (unsigned i = 0; i < FUNCTIONS && rnic_card_has_lost_any(&inproc.card); i++) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access to one function of an RDMA card on a PCI bus, whatever stands behind it: the model in this process, an adapter that
- * serves the function over vfio-user, the kernel's VFIO, or the files of sysfs. This is all that the driver has of the card:
- * register accesses, mapped doorbells, memory that is mapped for DMA, and interrupts.
+ * Access to one function of an RDMA card on a PCI bus, whatever stands behind it: the model in this
+ * process, an adapter that serves the function over vfio-user, the kernel's VFIO, or the files of
+ * sysfs. The driver reaches the card through this interface alone: register accesses, mapped
+ * doorbells, memory that is mapped for DMA, and interrupts.
  *
- * Results are errno values, 0 for success. Any thread may call at any time; no lock of the caller's is taken.
+ * Functions return errno values, 0 for success. Any thread may call them at any time. They take no
+ * lock of the caller.
  */
 #ifndef BACKENDS_RNIC_PCI_PCI_H
 #define BACKENDS_RNIC_PCI_PCI_H
@@ -15,26 +17,35 @@
 
 enum { RNIC_PCI_SLAB_BYTES = 2 << 20 };
 
-enum rnic_pci_access { RNIC_PCI_READ = 1, RNIC_PCI_WRITE = 2 }; /* by the card */
+/* What the card may do with memory that is mapped for DMA. */
+enum rnic_pci_access { RNIC_PCI_READ = 1, RNIC_PCI_WRITE = 2 };
 
 struct rnic_pci_ops;
 
-/* An opened function; each way of access has its own part behind this. */
+/* An opened function. Each way of access embeds this structure as the first member of its own. All
+ * fields are constant while the function is open. */
 struct rnic_pci {
     const struct rnic_pci_ops *ops;
-    uint8_t *
-        doorbells; /* BAR2, mapped and shared with the card; NULL: it cannot be mapped, and is written by `write` */
-    bool linear; /* a mapped range is one range for the card; false: it is a list of pages, see pages() */
-    bool
-        keeps_pages; /* the bus keeps the pages that are there when memory is mapped, and what may be done with them then; false: what counts
-                        is what the program may do at each access */
-    bool
-        tells_end; /* constant: a driver that sleeps is told of the card's end, by `end_fd` or that of wait_hint(); false: it has to ask */
-    int end_fd; /* constant: a local socket that the card's end closes, of which nothing else matters to who sleeps; -1: none */
-    const char *dma; /* constant: how the card gets at memory, in words for people */
+    /* BAR2, mapped and shared with the card. NULL: BAR2 cannot be mapped, and write() is used. */
+    uint8_t *doorbells;
+    /* True: a mapped range is one range of addresses for the card. False: the card needs a list of
+     * pages, which pages() returns. */
+    bool linear;
+    /* True: map() fixes the pages and the access rights for as long as the range is mapped. False:
+     * at each access by the card, the rights count that the program has then. */
+    bool keeps_pages;
+    /* True: the end of the card wakes a driver that sleeps on `end_fd` or on the descriptor of
+     * wait_hint(). False: the driver has to ask is_gone() from time to time. */
+    bool tells_end;
+    /* A local socket that is closed when the card ends; a sleeper ignores everything else that it
+     * reports. -1: there is none. */
+    int end_fd;
+    /* How the card reaches memory, as text for people. */
+    const char *dma;
 };
 
-/* Memory for rings: pages of this process that no forked child has, mapped for DMA both ways. */
+/* Memory for rings: pages of this process that no forked child inherits, mapped for DMA in both
+ * directions. */
 struct rnic_pci_slab {
     uint8_t *base;
     uint64_t iova;
@@ -43,64 +54,81 @@ struct rnic_pci_slab {
 
 struct rnic_pci_ops {
     const char *name;
-    /* Last call: the function is given back, and everything mapped goes. */
+    /* The last call: gives the function back and unmaps everything. */
     void (*close)(struct rnic_pci *pci);
-    /* In a forked child: forgets the parent's function without touching it. Async-signal-safe. */
+    /* Called in a forked child: forgets the parent's function without touching it.
+     * Async-signal-safe. */
     void (*abandon)(struct rnic_pci *pci);
 
-    /* Registers of BAR0 and BAR2, 32 bits, in the processor's order. A read that cannot be made is all ones: the card is gone. */
+    /* Reads and writes a register of BAR0 or BAR2: 32 bits, in the processor's byte order. A read
+     * that fails returns all ones, which means that the card is gone. */
     uint32_t (*read)(struct rnic_pci *pci, unsigned bar, uint32_t offset);
     void (*write)(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value);
-    /* Configuration space: 1, 2 or 4 bytes. */
+    /* Reads and writes 1, 2 or 4 bytes of configuration space. */
     uint32_t (*config_read)(struct rnic_pci *pci, uint32_t offset, unsigned bytes);
     void (*config_write)(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value);
-    /* Function reset; everything stays mapped. */
+    /* Resets the function. Mapped memory stays mapped. */
     int (*reset)(struct rnic_pci *pci);
 
-    /* Maps memory of the program for DMA, at an IOVA of its own that keeps the offset in the page. `access`: what the card
-     * may do. Without `keeps_pages` the memory need not be mapped writable, nor be there at all until the card touches it. */
+    /*
+     * Maps memory of the program for DMA at an IOVA that keeps the offset within the page.
+     * `access`: RNIC_PCI_READ, RNIC_PCI_WRITE or both. If `keeps_pages` is false, the memory need
+     * not be writable, nor even present, before the card accesses it.
+     */
     int (*map)(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova);
     void (*unmap)(struct rnic_pci *pci, uint64_t iova, size_t bytes);
-    /* Without `linear`: the addresses on the bus of the pages (of *page_bytes each) that [address, bytes) lies in; at most `most`. */
+    /* Only if `linear` is false: stores the bus addresses of the pages that contain the range, at
+     * most `most` of them. *count: how many there are; *page_bytes: the size of each. */
     int (*pages)(struct rnic_pci *pci, const void *address, size_t bytes, uint64_t *out, size_t most,
                  size_t *count, size_t *page_bytes);
 
+    /* Allocates and frees memory for rings. */
     int (*slab)(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out);
     void (*free_slab)(struct rnic_pci *pci, struct rnic_pci_slab *slab);
 
-    /* A descriptor that becomes readable when the vector has fired; -1: there are no interrupts, the caller has to poll. */
+    /* Returns the descriptor that becomes readable when the vector fires. -1: there are no
+     * interrupts, and the caller has to poll. */
     int (*interrupt_fd)(struct rnic_pci *pci, unsigned vector);
+    /* Makes the descriptor unreadable until the vector fires again. */
     void (*interrupt_clear)(struct rnic_pci *pci, unsigned vector);
 
-    /* Lets the card work in the calling thread, where it lives in this process; otherwise answers what the adapter asks.
-     * Does not block. NULL: nothing to do. */
+    /* Optional (may be NULL). Runs the card in the calling thread, if the card lives in this
+     * process; answers the requests of the adapter, if there is one. Never blocks. */
     void (*progress)(struct rnic_pci *pci);
-    /* Milliseconds until progress has something to do by itself (-1: never), and a descriptor that becomes readable when it has
-     * before (-1: none). */
+    /* How long the caller may sleep before it has to call progress(): *ms milliseconds (-1: for
+     * ever), or until the descriptor *fd becomes readable (-1: there is none). */
     void (*wait_hint)(struct rnic_pci *pci, int *fd, int *ms);
-    /* Whether the card, its adapter or the connection to it is gone for good: known after some ten milliseconds, or with the next access. */
+    /* Returns true if the card, its adapter or the connection to it is gone for good. The answer
+     * may be some ten milliseconds late, unless an access to the card has failed meanwhile. */
     bool (*is_gone)(struct rnic_pci *pci);
 };
 
-/* The reset by CTRL.RESET, for those ways to a card on which a function-level reset takes the system a tenth of a second. ENODEV: the card has
- * gone; ETIMEDOUT: it does not obey. */
+/* Resets the function by CTRL.RESET, for ways on which a function-level reset takes the system a
+ * tenth of a second. ENODEV: the card is gone. ETIMEDOUT: the card does not become ready. */
 int rnic_pci_reset_by_register(struct rnic_pci *pci);
 
-/* For a function that another process has: it may be one that has just ended, whose function the system is still resetting. True: a moment has
- * passed, and trying again makes sense; false: it is used. `tried`: how often that has been so, 0 at first. */
+/*
+ * Called when another process has the function. That process may have just ended, and the system
+ * may still be resetting its function. Returns true after a pause: the caller tries again. Returns
+ * false when `*tried`, which starts at 0 and counts the calls, is too large: the function is in
+ * use.
+ */
 bool rnic_pci_wait_until_free(unsigned *tried);
 
-/* Opens a function of a card. `device`: what follows "rnic:" in the device name. ENODEV: it names no card that is there. */
+/* Opens a function of a card. `device`: the text after "rnic:" in the device name. ENODEV: no card
+ * has that name. */
 typedef int rnic_pci_opener(const char *device, struct rnic_pci **out);
 int rnic_pci_open(const char *device, struct rnic_pci **out);
 
-/* The ways, which rnic_pci_open() tries in this order. Each returns ENODEV for a name that is not its own. */
+/* The ways to a card, in the order in which rnic_pci_open() tries them. Each returns ENODEV for a
+ * name that belongs to another way. */
 rnic_pci_opener rnic_pci_inproc_open;    /* "inproc" */
 rnic_pci_opener rnic_pci_vfio_user_open; /* "", "socket:PATH" */
 rnic_pci_opener rnic_pci_vfio_open;      /* "pci:ADDRESS", bound to vfio-pci */
 rnic_pci_opener rnic_pci_sysfs_open;     /* "pci:ADDRESS", no IOMMU */
 
-/* rnic_pci_inproc_open(), or NULL in a library that was built without VIPL_BACKEND_RNIC_MODEL (backend_table.c). */
+/* rnic_pci_inproc_open(), or NULL in a library that was built without VIPL_BACKEND_RNIC_MODEL. The
+ * build sets this pointer (backend_table.c). */
 extern rnic_pci_opener *const rnic_pci_open_model;
 
 #endif

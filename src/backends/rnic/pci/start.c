@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The adapter of this user. Its socket's path decides who it is: of two that are started at once, the one that gets the path serves both
- * programs. One that ends just now, because nobody has used it, leaves a caller with a connection that ends: then it is started again.
+ * The adapter of this user. Its socket's path decides who it is: of two that are started at once,
+ * the one that gets the path serves both programs. One that ends just now, because nobody has used
+ * it, leaves a caller with a connection that ends: then it is started again.
  */
 #include "backends/rnic/pci/start.h"
 

@@ -5,8 +5,14 @@
 
 #include <stdint.h>
 
-/* `device`: "": the adapter of this user, which is started if it does not run; its socket is VIPL_RNIC, or in the user's folder for such
- * files. "socket:PATH": another one. ENODEV: anything else. EAGAIN: until the deadline there were too many programs before this one. */
+/*
+ * Connects to the adapter that `device` names and stores the socket in *fd.
+ *   ""             this user's adapter, at VIPL_RNIC or in the user's folder for sockets; it is
+ *                  started if it does not run
+ *   "socket:PATH"  the adapter that listens at PATH
+ * ENODEV: `device` is anything else. EAGAIN: at the deadline too many programs were still queued
+ * before this one.
+ */
 int rnic_pci_connect(const char *device, uint64_t deadline, int *fd);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card on a machine without an IOMMU: "pci:0000:00:05.0", by the files of its folder in sysfs. The card gets physical addresses, which
- * the kernel's list of this process's pages tells to root. Nothing delivers interrupts, and nothing stops the card: docs/rnic/guest.md says how
- * to keep memory where it is. For virtual machines and for bringing hardware up, not for use beside others.
+ * A card on a machine without an IOMMU: "pci:0000:00:05.0", by the files of its folder in sysfs.
+ * The card gets physical addresses, which the kernel's list of this process's pages tells to root.
+ * Nothing delivers interrupts, and nothing stops the card: docs/rnic-guest.md says how to keep
+ * memory where it is. For virtual machines and for bringing hardware up, not for use beside others.
  */
 #include <errno.h>
 #include <string.h>
@@ -136,7 +137,8 @@ static int sysfs_map(struct rnic_pci *pci, void *address, size_t bytes, unsigned
     return 0;
 }
 
-/* Up to where the page at `at` and those after it are locked by nothing else; `at`: not this one. */
+/* Up to where the page at `at` and those after it are locked by nothing else; `at`: not this
+ * one. */
 static uintptr_t free_until_locked(const struct sysfs_pci *sysfs, uintptr_t at, uintptr_t end)
 {
     for (struct vipl_list *link = sysfs->locked.next; link != &sysfs->locked; link = link->next) {

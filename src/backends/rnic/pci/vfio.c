@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card that the kernel's VFIO hands to this process: "pci:0000:00:05.0". Memory that is mapped is locked by the kernel and has
- * addresses of its own behind the IOMMU; a fork copies it for the child. Registers and doorbells are mapped where the machine can do that,
- * otherwise they are read and written by system calls.
+ * A card that the kernel's VFIO hands to this process: "pci:0000:00:05.0". Memory that is mapped is
+ * locked by the kernel and has addresses of its own behind the IOMMU; a fork copies it for the
+ * child. Registers and doorbells are mapped where the machine can do that, otherwise they are read
+ * and written by system calls.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,8 +17,8 @@
 
 enum {
     CONFIG_REGION = 7,
-    REGISTER_BYTES =
-        4096, /* of BAR0 that are mapped: all registers, and not the vector table, which is the kernel's */
+    /* of BAR0 that are mapped: all registers, and not the vector table, which is the kernel's */
+    REGISTER_BYTES = 4096,
     BAR_REGIONS = 3 /* 0 and 2 are there */
 };
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
@@ -56,7 +57,8 @@ static void vfio_close(struct rnic_pci *pci)
     vipl_free(vfio);
 }
 
-/* The child has neither the descriptors, which are the library's, nor the mapped BARs; what the parent has stays. */
+/* The child has neither the descriptors, which are the library's, nor the mapped BARs; what the
+ * parent has stays. */
 static void vfio_abandon(struct rnic_pci *pci)
 {
     (void)pci;
@@ -69,7 +71,8 @@ static bool is_mapped(const struct vfio_pci *vfio, unsigned bar, uint32_t offset
     return bar == 0 && vfio->registers != NULL && offset < REGISTER_BYTES;
 }
 
-/* BAR0 is little-endian on every machine; BAR2 has the byte order that the function was given, the processor's. */
+/* BAR0 is little-endian on every machine; BAR2 has the byte order that the function was given, the
+ * processor's. */
 static bool is_big(unsigned bar)
 {
     const uint16_t one = 1;
@@ -148,7 +151,8 @@ static size_t whole_pages(const struct vfio_pci *vfio, uintptr_t address, size_t
     return (*before + bytes + page - 1) / page * page;
 }
 
-/* Memory that cannot be written is mapped to be read only: the IOMMU then refuses what the card may not do. */
+/* Memory that cannot be written is mapped to be read only: the IOMMU then refuses what the card may
+ * not do. */
 static int map_pages(struct vfio_pci *vfio, void *pages, uint64_t iova, size_t bytes, unsigned access)
 {
     bool writable = (access & RNIC_PCI_WRITE) != 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The card's function from an adapter process, over vfio-user. The adapter reaches memory of this program by itself where it can: slabs are
- * shared memory, the rest is read and written through this process's /proc/self/mem, which is tried out first. Where that does not show
- * the memory as this program sees it, the adapter asks, and a thread answers. So it does for memory that the program could not read and
- * write when it was mapped, or that the system hides: /proc/self/mem heeds no protection, and does not have what is hidden. With
- * VIPL_SAFE_COPY it asks for everything.
+ * The card's function from an adapter process, over vfio-user. The adapter reaches memory of this
+ * program by itself where it can: slabs are shared memory, the rest is read and written through
+ * this process's /proc/self/mem, which is tried out first. Where that does not show the memory as
+ * this program sees it, the adapter asks, and a thread answers. So it does for memory that the
+ * program could not read and write when it was mapped, or that the system hides: /proc/self/mem
+ * heeds no protection, and does not have what is hidden. With VIPL_SAFE_COPY it asks for
+ * everything.
  */
 #include <errno.h>
 #include <string.h>
@@ -40,9 +42,11 @@ struct function {
     struct rnic_pci pci;
     struct vfu_client client;
     struct rnic_iova iova;
-    struct vipl_mutex maps_lock;      /* rank VIPL_RANK_IOVA; may be taken under the client's lock */
-    struct vipl_ranges maps;          /* struct mapping; guarded by maps_lock */
-    struct vipl_shm bar2;             /* constant once it is open, as all that follows but the last */
+    /* rank VIPL_RANK_IOVA; may be taken under the client's lock */
+    struct vipl_mutex maps_lock;
+    struct vipl_ranges maps; /* struct mapping; guarded by maps_lock */
+    /* constant once it is open, as all that follows but the last */
+    struct vipl_shm bar2;
     int events[RNIC_VECTORS];         /* -1: none yet; a child has no copies of them */
     uint32_t generation;              /* of forks, when the function was opened */
     uint8_t cookie[2 * COOKIE_BYTES]; /* the adapter writes there: see prove_memory() */
@@ -156,8 +160,8 @@ static int send_map(struct function *f, const struct vfu_dma_map *map, const int
 
 static int take_addresses(struct function *f, const void *memory, size_t bytes, uint64_t *iova)
 {
-    uint64_t align =
-        bytes >= RNIC_PCI_SLAB_BYTES ? RNIC_PCI_SLAB_BYTES : PAGE; /* a multiple of every system's page */
+    /* a multiple of every system's page */
+    uint64_t align = bytes >= RNIC_PCI_SLAB_BYTES ? RNIC_PCI_SLAB_BYTES : PAGE;
     uint64_t lead = (uintptr_t)memory % align;
     uint64_t first;
     int error =
@@ -269,7 +273,8 @@ static void send_unmap(struct function *f, uint64_t iova, size_t bytes)
     uint8_t payload[VFU_DMA_UNMAP_BYTES];
     struct vfu_request request = {.command = VFU_DMA_UNMAP, .payload = payload, .bytes = sizeof(payload)};
     vfu_dma_unmap_write(payload, &(struct vfu_dma_unmap){0, iova, bytes});
-    (void)vfu_client_ask(&f->client, &request); /* an adapter that is gone has unmapped everything */
+    /* an adapter that is gone has unmapped everything */
+    (void)vfu_client_ask(&f->client, &request);
 }
 
 /* A part of the program's memory, which the adapter reaches by itself or asks for. */
@@ -399,7 +404,8 @@ static int access_memory(void *context, const struct vfu_dma *dma, void *data, b
     return vipl_copy_checked(data, at, dma->bytes);
 }
 
-/* Tries out whether the adapter sees this process's memory through its descriptor as the process does. */
+/* Tries out whether the adapter sees this process's memory through its descriptor as the process
+ * does. */
 static bool prove_memory(struct function *f)
 {
     struct vfu_dma_map map = {VFU_DMA_READABLE | VFU_DMA_WRITEABLE | VFU_DMA_MEMORY_FILE,
@@ -463,7 +469,8 @@ static void vfio_user_progress(struct rnic_pci *pci)
     }
 }
 
-/* What the adapter says is an answer to a thread that waits for it, or a question for the thread that answers. */
+/* What the adapter says is an answer to a thread that waits for it, or a question for the thread
+ * that answers. */
 static void vfio_user_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 {
     (void)pci;
@@ -472,7 +479,8 @@ static void vfio_user_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 
 static bool vfio_user_is_gone(struct rnic_pci *pci)
 {
-    vfio_user_progress(pci); /* each poll asks this: a system call each time would be its whole cost */
+    /* each poll asks this: a system call each time would be its whole cost */
+    vfio_user_progress(pci);
     return vfu_client_is_gone(&function_of(pci)->client);
 }
 
@@ -614,7 +622,8 @@ static int open_function(const char *device, uint64_t deadline, struct rnic_pci 
     return 0;
 }
 
-/* An adapter that ends because it has no programs may take the connection with it: once more. Not if it was silent until its time was up. */
+/* An adapter that ends because it has no programs may take the connection with it: once more. Not
+ * if it was silent until its time was up. */
 int rnic_pci_vfio_user_open(const char *device, struct rnic_pci **out)
 {
     uint64_t deadline = vipl_deadline(VFU_PATIENCE_MS);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * create_cq, poll_cq, arm_cq. The card never looks whether a completion queue has room: the caller that gives it work reserves a place
- * first, which comes back when the completion has been taken and the card has been told so.
+ * create_cq, poll_cq, arm_cq. The card never looks whether a completion queue has room: the caller
+ * that gives it work reserves a place first, which comes back when the completion has been taken
+ * and the card has been told so.
  */
 #include "backends/rnic/verbs/cq.h"
 
@@ -177,7 +178,8 @@ static void read_completion(const uint8_t *entry, bool big, struct vipl_rnic_com
     out->index = rnic_get32(entry + RNIC_CQE_INFO, big);
 }
 
-/* Room comes back by vipl_rnic_retire() and vipl_rnic_renew_qp(), which know for what it had been reserved. */
+/* Room comes back by vipl_rnic_retire() and vipl_rnic_renew_qp(), which know for what it had been
+ * reserved. */
 unsigned vipl_rnic_poll_cq(struct vipl_rnic_cq *cq, struct vipl_rnic_completion *out, unsigned most)
 {
     unsigned count = 0;
@@ -189,7 +191,8 @@ unsigned vipl_rnic_poll_cq(struct vipl_rnic_cq *cq, struct vipl_rnic_completion 
         read_completion(entry, cq->rnic->big, &out[count++]);
         cq->consumer++;
     }
-    if (count > 0) { /* the card need not wake for it: what needs the room rings a doorbell of its own */
+    /* the card need not wake for it: what needs the room rings a doorbell of its own */
+    if (count > 0) {
         vipl_rnic_store(cq->rnic, rnic_cq_doorbell(cq->number, RNIC_CQDB_CONSUMER), cq->consumer);
         vipl_rnic_hint(cq->rnic, rnic_cq_hint(cq->number));
     }

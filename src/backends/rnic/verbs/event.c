@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The event ring: what the card tells without being asked. An event is copied once, and its place given back at once. */
+/* The event ring: what the card tells without being asked. An event is copied once, and its place
+ * given back at once. */
 
 #include <string.h>
 

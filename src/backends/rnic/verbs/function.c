@@ -11,7 +11,8 @@
 
 enum {
     SPIN_US = 200, /* a card that is awake takes some microseconds */
-    PAUSE_US = 20, /* the first: one that works for others, or waits for a processor, takes longer */
+    /* the first: one that works for others, or waits for a processor, takes longer */
+    PAUSE_US = 20,
     ROUNDS_PER_CLOCK = 16,
     ASK_MS = 200, /* until a card that says nothing is asked whether it is there */
     LATE_MS = 20  /* between two looks at the clock: then this thread was not run */
@@ -40,18 +41,21 @@ void vipl_rnic_store(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value)
     if (rnic->pci->doorbells == NULL) {
         rnic->pci->ops->write(rnic->pci, 2, doorbell, value);
     } else {
-        vipl_store_release(word_at(rnic, doorbell), value); /* pairs with the card's load, acquire */
+        /* pairs with the card's load, acquire */
+        vipl_store_release(word_at(rnic, doorbell), value);
     }
 }
 
 void vipl_rnic_hint(struct vipl_rnic *rnic, uint32_t hint)
 {
     if (rnic->pci->doorbells != NULL) {
-        vipl_store_byte_ordered(rnic->pci->doorbells + hint, 1); /* pairs with the card's exchange */
+        /* pairs with the card's exchange */
+        vipl_store_byte_ordered(rnic->pci->doorbells + hint, 1);
     }
 }
 
-/* The fence is in the two ordered accesses. They pair with the card's fence between its store of ASLEEP and its last scan. */
+/* The fence is in the two ordered accesses. They pair with the card's fence between its store of
+ * ASLEEP and its last scan. */
 void vipl_rnic_ring(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value, uint32_t hint)
 {
     uint8_t *doorbells = rnic->pci->doorbells;
@@ -254,7 +258,8 @@ bool vipl_rnic_has_link(struct vipl_rnic *rnic)
     return (rnic_register(rnic, RNIC_REG_STATUS) & RNIC_STATUS_LINK_UP) != 0;
 }
 
-/* Whether this is a child that was forked meanwhile: the function is its parent's, and the rings are not there. */
+/* Whether this is a child that was forked meanwhile: the function is its parent's, and the rings
+ * are not there. */
 static bool is_inherited(const struct vipl_rnic *rnic)
 {
     return rnic->generation != vipl_fork_generation();

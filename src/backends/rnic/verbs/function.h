@@ -21,7 +21,8 @@ struct vipl_rnic {
     struct vipl_rnic_caps caps; /* constant */
     bool big;                   /* constant: this processor's byte order, and that of the rings */
     uint32_t generation;        /* constant: of the process that opened it */
-    uint32_t dead;              /* atomic, relaxed: the card is gone, or does not answer; never 0 again */
+    /* atomic, relaxed: the card is gone, or does not answer; never 0 again */
+    uint32_t dead;
     uint32_t realms[RNIC_REALMS / 32]; /* atomic: a bit for each one that is taken */
     uint32_t last_realm;               /* atomic, relaxed: where to look for the next one */
     struct rnic_slabs slabs;
@@ -34,7 +35,8 @@ static inline uint32_t rnic_register(struct vipl_rnic *rnic, uint32_t offset)
     return rnic->pci->ops->read(rnic->pci, 0, offset);
 }
 
-/* Steps 2 to 5 of section 4 of the data sheet. The entries have been written. `hint`: offset of the hint byte, 0 for none. */
+/* Steps 2 to 5 of section 4 of the data sheet. The entries have been written. `hint`: offset of the
+ * hint byte, 0 for none. */
 void vipl_rnic_ring(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value, uint32_t hint);
 /* A word of BAR2, and its hint byte: for what the card need not wake. */
 void vipl_rnic_store(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value);
@@ -58,17 +60,22 @@ static inline uint32_t rnic_cq_hint(uint32_t cq)
     return RNIC_DB_CQ_HINTS + cq / RNIC_GROUP;
 }
 
-/* The word by which the card says that an entry is there; the driver and the card have the same byte order. */
+/* The word by which the card says that an entry is there; the driver and the card have the same
+ * byte order. */
 static inline uint32_t rnic_owner(const uint8_t *word)
 {
-    return vipl_load_acquire((const uint32_t *)(const void *)word); /* pairs with the card's store, release */
+    /* pairs with the card's store, release */
+    return vipl_load_acquire((const uint32_t *)(const void *)word);
 }
 
 /* event.c: memory for the ring of events, which the card is told of. ENOMEM. */
 int vipl_rnic_events_open(struct vipl_rnic *rnic);
 
-/* post.c: the lists of segments that lie outside of work entries. The first function gives back those of the entries from `first` to
- * before `end`; the second one makes sure that there is memory for the next list: ENOMEM. */
+/*
+ * post.c: the lists of segments that lie outside of work entries. The first function gives back
+ * those of the entries from `first` to before `end`; the second one makes sure that there is memory
+ * for the next list: ENOMEM.
+ */
 void vipl_rnic_drop_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue, uint32_t first,
                           uint32_t end);
 int vipl_rnic_prepare_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue);

@@ -40,8 +40,11 @@ void vipl_rnic_free_pd(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd)
 
 /* --- lists of pages --- */
 
-/* Whether pages of twice the size make the same list: each of them has both halves, or the one half that there is where it lies in
- * the larger page. `number`: of the first page of 1 << shift bytes, in the addresses by which the memory is named. */
+/*
+ * Whether pages of twice the size make the same list: each of them has both halves, or the one half
+ * that there is where it lies in the larger page. `number`: of the first page of 1 << shift bytes,
+ * in the addresses by which the memory is named.
+ */
 static bool can_merge(const uint64_t *pages, size_t count, unsigned shift, uint64_t number)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * post_sq, post_rq: the data path. An entry is given to the card only if its ring has room, and a completion queue room for what
- * comes of it. Two segments lie in the entry itself, more in a list of their own.
+ * post_sq, post_rq: the data path. An entry is given to the card only if its ring has room, and a
+ * completion queue room for what comes of it. Two segments lie in the entry itself, more in a list
+ * of their own.
  */
 
 #include <errno.h>
@@ -102,7 +103,8 @@ static int defer_post(struct vipl_rnic_queue *queue, uint32_t wants)
 static uint32_t find_room(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue, unsigned segments,
                           struct rnic_block *list)
 {
-    /* pairs with vipl_rnic_retire(): the card is through with the entry whose place this one gets */
+    /* pairs with vipl_rnic_retire(): the card is through with the entry whose place this one
+     * gets */
     uint32_t posted = queue->producer - vipl_load_acquire(&queue->consumer);
     bool listed = segments > RNIC_INLINE_SEGMENTS;
     if (posted == queue->entries) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * create_qp, modify_qp, and the rings of a queue pair. A queue has no ring until something is posted to it. A post that finds no room
- * says so in `wants`; from then on nothing is posted, so that the entries can be copied, until vipl_rnic_grow_queue() is done.
+ * create_qp, modify_qp, and the rings of a queue pair. A queue has no ring until something is
+ * posted to it. A post that finds no room says so in `wants`; from then on nothing is posted, so
+ * that the entries can be copied, until vipl_rnic_grow_queue() is done.
  */
 #include <errno.h>
 #include <string.h>
@@ -70,7 +71,8 @@ static void drop_ring(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue)
     *queue = (struct vipl_rnic_queue){.ring = NULL};
 }
 
-/* The entries that are not complete never will be: their lists and the room for their completions come back. */
+/* The entries that are not complete never will be: their lists and the room for their completions
+ * come back. */
 static void drop_unfinished(struct vipl_rnic_qp *qp, struct vipl_rnic_queue *queue)
 {
     vipl_rnic_drop_lists(qp->rnic, queue, queue->consumer, queue->producer);
@@ -167,7 +169,8 @@ static int set_ring(struct vipl_rnic_qp *qp, unsigned which, const struct vipl_r
     return vipl_rnic_execute(qp->rnic, &command, NULL);
 }
 
-/* A ring of so many entries in `out`, for the same posts as the queue; the card does not know it yet. */
+/* A ring of so many entries in `out`, for the same posts as the queue; the card does not know it
+ * yet. */
 static int make_ring(struct vipl_rnic_qp *qp, const struct vipl_rnic_queue *queue, uint32_t entries,
                      struct vipl_rnic_queue *out)
 {
@@ -245,7 +248,8 @@ bool vipl_rnic_retire(struct vipl_rnic_qp *qp, const struct vipl_rnic_completion
     struct vipl_rnic_queue *queue =
         &qp->queues[completion->opcode == RNIC_WORK_RECEIVE ? VIPL_RNIC_RQ : VIPL_RNIC_SQ];
     uint32_t consumer = queue->consumer;
-    /* pairs with post(): the lists up to it are stored, whenever the card says that it is through with them */
+    /* pairs with post(): the lists up to it are stored, whenever the card says that it is through
+     * with them */
     uint32_t producer = vipl_load_acquire(&queue->producer);
     if (completion->index - consumer - 1 >= producer - consumer) {
         vipl_rnic_fail(qp->rnic, "the card completes what was not posted");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slabs have pages of 4 KiB; a page is free, part of a larger block, or cut into small blocks of one size. */
+/* Slabs have pages of 4 KiB; a page is free, part of a larger block, or cut into small blocks of
+ * one size. */
 #include "backends/rnic/verbs/slab.h"
 
 #include <errno.h>
@@ -57,7 +58,8 @@ void vipl_rnic_slabs_fini(struct rnic_slabs *slabs)
     }
 }
 
-/* A new slab, on no list; NULL: no memory. No lock is held: the system is asked, and perhaps another process. */
+/* A new slab, on no list; NULL: no memory. No lock is held: the system is asked, and perhaps
+ * another process. */
 static struct slab *slab_new(struct rnic_slabs *slabs, size_t bytes, uint32_t pages)
 {
     struct slab *slab = vipl_zalloc(sizeof(*slab) + pages * sizeof(slab->page[0]));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver of the RDMA card that docs/rnic/hardware.md specifies: the verbs by which a program opens a function of the card,
- * makes its objects, posts work and takes completions. It knows no VI; src/backends/rnic/rnic.c makes VIs of it.
+ * The driver of the RDMA card that docs/rnic-hardware.md specifies: the verbs by which a program
+ * opens a function of the card, creates its objects, posts work and takes completions. The driver
+ * knows no VIs; src/backends/rnic/rnic.c implements VIs with these verbs.
  *
- *   function.c  open_rnic: registers, reset, doorbells, the end of a card that does not answer
+ *   function.c  open_rnic: registers, reset, doorbells, how a card that does not answer is given up
  *   slab.c      memory for rings and lists, cut from slabs that are mapped for DMA
  *   command.c   the ring of commands and their answers
  *   event.c     the ring of events
@@ -13,10 +14,12 @@
  *   mr.c        allocate_pd, allocate_mr, get_pbl
  *   control.c   control messages, listens
  *
- * Results are errno values, 0 for success: ENODEV means that the card is gone or does not answer, and then every later call says
- * so. An object that could not be made leaves nothing behind. Threads: any of them may call, except where a function says that
- * the caller lets one thread at a time do it for an object. What may be called from where a queue is locked says "never blocks";
- * all others wait for the card's answer to a command: microseconds, and VIPL_RNIC_PATIENCE_MS at most while the card runs.
+ * Functions return errno values, 0 for success. ENODEV means that the card is gone or does not
+ * answer; every later call then returns ENODEV too. A function that fails to create an object
+ * leaves nothing behind. Any thread may call any function, except where a comment says that one
+ * thread at a time may use an object. Functions whose comment says "Never blocks" may be called
+ * while a queue is locked. All others wait until the card has answered a command: for microseconds,
+ * and for at most VIPL_RNIC_PATIENCE_MS while the card runs.
  */
 #ifndef BACKENDS_RNIC_VERBS_VERBS_H
 #define BACKENDS_RNIC_VERBS_VERBS_H
@@ -28,8 +31,9 @@
 #include "backends/rnic/pci/pci.h"
 #include "rnic/registers.h"
 
-/* A card that has not done for so long what it has to do is taken for dead. Cards take microseconds; but an adapter is a process, which may
- * have to wait for its turn behind hundreds of busy ones. One that has ended is noticed without this. */
+/* A card that does not do within this time what it has to do is considered dead. Cards take
+ * microseconds; but an adapter is a process, which may have to wait for its turn on the CPU behind
+ * hundreds of busy processes. An adapter that has ended is noticed at once. */
 enum { VIPL_RNIC_PATIENCE_MS = 5000 };
 
 struct vipl_rnic; /* an opened function */
@@ -39,17 +43,17 @@ struct vipl_rnic; /* an opened function */
 /* What the card can do. */
 struct vipl_rnic_caps {
     uint8_t mac[6];
-    uint16_t function; /* the number of this one */
-    uint16_t functions;
-    uint32_t qps; /* of the card, as the next four */
+    uint16_t function;  /* the number of this function */
+    uint16_t functions; /* of the card, as the next five */
+    uint32_t qps;
     uint32_t cqs;
     uint32_t stags;
     uint32_t pbl_entries;
     uint32_t listens;
-    uint32_t work_log2; /* entries of the largest work ring */
-    uint32_t completions_log2;
-    uint32_t segments;
-    uint32_t transfer; /* bytes of a message */
+    uint32_t work_log2;        /* entries of the largest work ring */
+    uint32_t completions_log2; /* entries of the largest completion ring */
+    uint32_t segments;         /* of one work entry */
+    uint32_t transfer;         /* bytes of a message, at most */
     uint32_t mtu;
     uint16_t ird;
     uint16_t ord;
@@ -58,43 +62,57 @@ struct vipl_rnic_caps {
     uint32_t version;
 };
 
-/* open_rnic. `device`: as for rnic_pci_open(). */
+/* open_rnic. Opens a function of the card. `device`: as for rnic_pci_open(). */
 int vipl_rnic_open(const char *device, struct vipl_rnic **out);
-/* Whether "inproc" can be opened: the library was built with the model of the card. */
+/* Returns true if "inproc" can be opened: the library was built with the model of the card. */
 bool vipl_rnic_has_model(void);
-/* The same with an access to the bus that the caller has opened. It is the function's on success, and closed with it. */
+/* open_rnic with a bus access that the caller has opened. On success the function owns `pci`, and
+ * vipl_rnic_close() closes it. */
 int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out);
-/* close_rnic: the function is reset; all its objects go with it, and no DMA is under way afterwards. No other call is left. */
+/* close_rnic. Resets the function, which destroys all its objects; no DMA is under way afterwards.
+ * The last call. */
 void vipl_rnic_close(struct vipl_rnic *rnic);
-/* In a forked child: nothing of the parent's is touched, and the memory stays as it is. Async-signal-safe. */
+/* Called in a forked child: touches nothing of the parent's function and frees no memory.
+ * Async-signal-safe. */
 void vipl_rnic_abandon(struct vipl_rnic *rnic);
 
+/* Returns what the card can do; constant while the function is open. */
 const struct vipl_rnic_caps *vipl_rnic_query(const struct vipl_rnic *rnic);
-/* The way to the card; constant while it is open. */
+/* Returns the bus access; constant while the function is open. */
 const struct rnic_pci *vipl_rnic_access(const struct vipl_rnic *rnic);
-/* Whether frames reach other cards now. Reads a register. */
+/* Returns true if frames reach other cards now. Reads a register. */
 bool vipl_rnic_has_link(struct vipl_rnic *rnic);
-/* Whether the card is gone, or has stopped to answer: for good, as far as this opening is concerned. Never blocks. */
+/* Returns true if the card is gone or has stopped to answer. A dead function stays dead until it is
+ * closed. Never blocks. */
 bool vipl_rnic_is_dead(struct vipl_rnic *rnic);
-/* The same, asking the card itself: reads a register, which a card that was pulled out answers with ones. */
+/* Asks the card itself whether it is dead: reads a register, which reads as all ones when the card
+ * was pulled out. */
 bool vipl_rnic_probe(struct vipl_rnic *rnic);
-/* A turn of a wait for the card: without a pause at first, then with pauses that grow to a millisecond. Now and then the card is asked whether it is
- * there. False: it is dead, or has been waited for in vain: time in which this thread did not run, or the card took to say that it is there, does
- * not count. Begins as {0}. */
+/*
+ * A wait for the card. The caller clears it to {0} and calls vipl_rnic_wait_on() again and again
+ * until the card has done its work. The first calls do not pause; later calls pause, longer each
+ * time, up to a millisecond. From time to time a call probes the card. vipl_rnic_wait_on() returns
+ * false if the card is dead or has taken longer than VIPL_RNIC_PATIENCE_MS. Time in which this
+ * thread did not run, and time that a probe took, do not count.
+ */
 struct vipl_rnic_wait {
-    uint64_t looked, asked; /* at the clock; the card: when */
-    uint64_t waited, pause; /* so far; the next: nanoseconds */
+    uint64_t looked; /* when the clock was read last, in ns */
+    uint64_t asked;  /* when the card was probed last, in ns */
+    uint64_t waited; /* time that counts, so far, in ns */
+    uint64_t pause;  /* the next pause, in ns */
     unsigned turns;
 };
 bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait);
-/* From now on it is dead: the caller has found that it breaks its word. No DMA is under way afterwards. */
+/* Declares the card dead, because the caller has found that the card violates its data sheet, and
+ * resets it. No DMA is under way afterwards. `why` is logged. */
 void vipl_rnic_fail(struct vipl_rnic *rnic, const char *why);
-/* Lets the card work where it has no time of its own. Never blocks. */
+/* Runs the card in the calling thread, if the card has no thread of its own. Never blocks. */
 void vipl_rnic_progress(struct vipl_rnic *rnic);
-/* The descriptor of an interrupt vector, -1 where there are no interrupts; and forgets that it has fired. */
+/* The descriptor of an interrupt vector, and how it is cleared: as in rnic_pci_ops. */
 int vipl_rnic_interrupt_fd(struct vipl_rnic *rnic, unsigned vector);
 void vipl_rnic_interrupt_clear(struct vipl_rnic *rnic, unsigned vector);
-/* What else to sleep on, and for how long, until vipl_rnic_progress() has something to do: as in pci.h. */
+/* How long, and on which other descriptor, a thread may sleep before it has to call
+ * vipl_rnic_progress(): as in rnic_pci_ops. */
 void vipl_rnic_wait_hint(struct vipl_rnic *rnic, int *fd, int *ms);
 
 /* --- events, by vector 0 --- */
@@ -103,27 +121,32 @@ struct vipl_rnic_event {
     uint16_t kind; /* RNIC_EVENT_... */
     uint16_t code; /* QP_ERROR: RNIC_ERROR_... */
     uint32_t object;
-    uint8_t mac[6]; /* CONTROL: where from, as the next one; PEER_LOST: who */
-    uint16_t function;
+    uint8_t mac[6];    /* CONTROL: the sender's card; PEER_LOST: the peer's */
+    uint16_t function; /* CONTROL: the sender; PEER_LOST: the peer */
     uint32_t missed;
     uint32_t length; /* CONTROL: bytes of the message, its header included */
     uint8_t message[16 + RNIC_CONTROL_PAYLOAD];
 };
 
-bool vipl_rnic_has_event(struct vipl_rnic *rnic); /* never blocks; any thread, without a promise */
-/* Takes the next event; false: there is none. Never blocks. One thread at a time. */
+/* Returns true if there is an event. Another thread may take the event meanwhile. Never blocks. */
+bool vipl_rnic_has_event(struct vipl_rnic *rnic);
+/* Takes the next event. Returns false if there is none. Never blocks. One thread at a time. */
 bool vipl_rnic_next_event(struct vipl_rnic *rnic, struct vipl_rnic_event *out);
 
 /* --- allocate_pd, allocate_mr, get_pbl --- */
 
-/* A protection domain: a realm, and one of its domains. Domain 0 is no memory's; a queue pair with it may name all memory of the
- * realm. The users of a realm agree by themselves on the numbers of its domains. */
+/*
+ * A protection domain: a realm, and one of its domains. No memory is in domain 0; a queue pair in
+ * domain 0 may access all memory of the realm. The users of a realm choose the numbers of its
+ * domains.
+ */
 struct vipl_rnic_pd {
     uint16_t realm;
     uint32_t domain;
 };
 
-/* allocate_pd: a realm that no other has, with its domain 1. ENOSPC: all are taken. */
+/* allocate_pd. Allocates a realm that nothing else uses, with its domain 1. ENOSPC: all are in
+ * use. */
 int vipl_rnic_allocate_pd(struct vipl_rnic *rnic, struct vipl_rnic_pd *out);
 void vipl_rnic_free_pd(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd);
 
@@ -134,26 +157,28 @@ struct vipl_rnic_mr {
     size_t bytes;
 };
 
-/* allocate_mr. `rights`: RNIC_RIGHT_... The memory is mapped for the card to write unless LOCAL_READ_ONLY is among them. ENOSPC:
- * the card's table of tags or of pages is full. */
+/* allocate_mr. Registers memory. `rights`: RNIC_RIGHT_... The card may write the memory unless
+ * LOCAL_READ_ONLY is among them. ENOSPC: the card's table of tags or of pages is full. */
 int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, void *address, size_t bytes,
                           unsigned rights, struct vipl_rnic_mr *out);
-/* After this no access by the old domain and rights is under way. */
+/* Changes the domain and the rights of registered memory. When the function returns, no access
+ * under the old ones is under way. */
 int vipl_rnic_change_mr(struct vipl_rnic *rnic, const struct vipl_rnic_mr *mr, uint32_t domain,
                         unsigned rights);
-/* After this no access is under way, and the memory is mapped no more. On failure but ENODEV nothing has changed. */
+/* Deregisters memory. When the function returns, no access is under way and the memory is not
+ * mapped. On an error other than ENODEV nothing has changed. */
 int vipl_rnic_free_mr(struct vipl_rnic *rnic, const struct vipl_rnic_mr *mr);
 
-/* The pages of memory that is not linear for the card. */
+/* A page list: the pages of memory that is not linear for the card. */
 struct vipl_rnic_pbl {
-    uint8_t *list; /* their addresses on the bus, 64 bits each in the card's byte order, in memory for DMA */
-    uint64_t iova; /* of the list */
-    size_t room;   /* bytes of it, for vipl_rnic_free_pbl() */
-    size_t count;
-    unsigned page_shift; /* the largest power of two of which the whole list can be made */
+    uint8_t *list;       /* for DMA: bus addresses, 64 bits each, in the function's byte order */
+    uint64_t iova;       /* of the list */
+    size_t room;         /* bytes allocated for the list */
+    size_t count;        /* addresses in the list */
+    unsigned page_shift; /* log2 of the page size: the largest that fits all pages of the list */
 };
 
-/* get_pbl. ENOMEM: no memory for the list. */
+/* get_pbl. Makes the page list of a range. ENOMEM: no memory for the list. */
 int vipl_rnic_get_pbl(struct vipl_rnic *rnic, const void *address, size_t bytes, struct vipl_rnic_pbl *out);
 void vipl_rnic_free_pbl(struct vipl_rnic *rnic, const struct vipl_rnic_pbl *pbl);
 
@@ -169,20 +194,24 @@ struct vipl_rnic_completion {
     uint8_t opcode; /* RNIC_WORK_... */
     uint8_t flags;  /* RNIC_CQE_FLAG_... */
     uint16_t status;
-    uint32_t index; /* behind the entry in its queue */
+    uint32_t index; /* of the queue's entry after the completed one */
 };
 
-/* create_cq. `vector`: 1 to 15. */
+/* create_cq. `log2`: log2 of the number of entries. `vector`: 1 to 15. */
 int vipl_rnic_create_cq(struct vipl_rnic *rnic, unsigned log2, unsigned vector, struct vipl_rnic_cq **out);
 int vipl_rnic_destroy_cq(struct vipl_rnic_cq *cq);
-/* Twice as many entries. EAGAIN: the ring before the last one still has some to be taken. One thread at a time for all functions
- * of a completion queue but reserve and release. */
+/*
+ * Doubles the number of entries. EAGAIN: completions in the ring before the last one are still to
+ * be taken. One thread at a time may call this function, vipl_rnic_poll_cq() and vipl_rnic_arm_cq()
+ * for a completion queue.
+ */
 int vipl_rnic_grow_cq(struct vipl_rnic_cq *cq);
-/* poll_cq: takes at most `most` completions, in order. Never blocks. */
+/* poll_cq. Takes at most `most` completions, in order, and returns how many. Never blocks. */
 unsigned vipl_rnic_poll_cq(struct vipl_rnic_cq *cq, struct vipl_rnic_completion *out, unsigned most);
-/* arm_cq: the vector fires when there is one to be taken. Never blocks. */
+/* arm_cq. Makes the vector fire once there is a completion to be taken. Never blocks. */
 void vipl_rnic_arm_cq(struct vipl_rnic_cq *cq);
-/* Room for a completion that the card will write, false: none; and gives it back. Never block; any thread. */
+/* Reserve and give back room for completions that the card will write. vipl_rnic_reserve_cq()
+ * returns false if there is no room. Any thread. Never block. */
 bool vipl_rnic_reserve_cq(struct vipl_rnic_cq *cq, uint32_t count);
 void vipl_rnic_release_cq(struct vipl_rnic_cq *cq, uint32_t count);
 
@@ -191,20 +220,21 @@ void vipl_rnic_release_cq(struct vipl_rnic_cq *cq, uint32_t count);
 struct rnic_block; /* memory of rings and lists */
 
 /*
- * One queue of a queue pair. `producer` is written by the poster, `consumer` by the thread that takes completions; they are atomic,
- * and pair with the loads of the other one. A post that finds no room says so in `wants`: from then until vipl_rnic_grow_queue()
- * nothing is posted, and that function may change the rest.
+ * One queue of a queue pair. The poster writes `producer`, and the thread that takes completions
+ * writes `consumer`; both are atomic, and each thread loads what the other one stores. A post that
+ * finds no room sets `wants`. From then until vipl_rnic_grow_queue() posts fail, so that
+ * vipl_rnic_grow_queue() may change the other fields.
  */
 struct vipl_rnic_queue {
-    uint8_t *ring; /* NULL: none yet */
+    uint8_t *ring; /* NULL: not allocated yet */
     uint64_t iova;
     uint32_t entries; /* a power of two, or 0 */
     uint32_t producer;
     uint32_t consumer;
     uint32_t wants; /* atomic: 0, or VIPL_RNIC_WANTS_... */
-    struct rnic_block *
-        lists; /* of each entry its segments, or none; NULL: no entry has had any. Each is written by the poster, and
-                               * when it is complete by the thread that takes completions */
+    /* For each entry its list of segments, if it has one; NULL: no entry has had a list. The poster
+     * writes an element; the thread that takes completions does when the entry is complete. */
+    struct rnic_block *lists;
 };
 
 enum { VIPL_RNIC_WANTS_RING = 1, VIPL_RNIC_WANTS_LISTS = 2, VIPL_RNIC_WANTS_COMPLETIONS = 4 };
@@ -224,7 +254,7 @@ struct vipl_rnic_qp_attributes {
     uint8_t rights; /* RNIC_RIGHT_REMOTE_... */
 };
 
-/* The other end, for the states RECEIVE and, from IDLE, CONNECTED. */
+/* A queue pair of another function. */
 struct vipl_rnic_peer {
     uint8_t mac[6];
     uint16_t function;
@@ -238,31 +268,39 @@ struct vipl_rnic_qp_connection {
     uint32_t max_message;
 };
 
-/* create_qp: it is IDLE, and has no rings. ENOBUFS: the completion queue has no room for what it completes by itself. */
+/* create_qp. The queue pair begins in the state IDLE, without rings. ENOBUFS: the completion queue
+ * has no room for the completions that a queue pair has without work. */
 int vipl_rnic_create_qp(struct vipl_rnic *rnic, struct vipl_rnic_cq *cq,
                         const struct vipl_rnic_qp_attributes *attributes, struct vipl_rnic_qp *out);
-/* It is IDLE, or it is ERROR and its DRAINED has been taken. EBUSY: it is not. */
+/* Destroys a queue pair that is IDLE, or that is in ERROR and whose completion DRAINED has been
+ * taken. EBUSY: it is neither. */
 int vipl_rnic_destroy_qp(struct vipl_rnic_qp *qp);
-/* Other attributes of an idle one. */
+/* Gives an idle queue pair other attributes. */
 int vipl_rnic_set_qp(struct vipl_rnic_qp *qp, const struct vipl_rnic_qp_attributes *attributes);
-/* modify_qp. `connection`: for RECEIVE, and for CONNECTED from IDLE; else NULL. EALREADY: not from the state that it has. */
+/* modify_qp. Changes the state. `connection`: for RECEIVE, and for CONNECTED from IDLE; otherwise
+ * NULL. EALREADY: the present state does not allow the change. */
 int vipl_rnic_modify_qp(struct vipl_rnic_qp *qp, unsigned state,
                         const struct vipl_rnic_qp_connection *connection);
-/* From ERROR, with DRAINED taken, to IDLE. What had been posted and was not completed is given up; the queues begin again empty.
- * Nothing is posted meanwhile. */
+/* Takes a queue pair from ERROR to IDLE, after its completion DRAINED has been taken. Posted work
+ * that is not complete is dropped; both queues are empty afterwards. No thread posts meanwhile. */
 int vipl_rnic_renew_qp(struct vipl_rnic_qp *qp);
-/* query_qp: the state, and the first error. */
+/* query_qp. Stores the state and the first error. */
 int vipl_rnic_query_qp(struct vipl_rnic_qp *qp, unsigned *state, unsigned *error);
 
-/* Only the thread that takes the completions may call these two.
- * After a post that found no room: makes some, or finds what there is by now; posts go on afterwards. Nothing to do: 0 too. EAGAIN:
- * when more is complete. ENOMEM, ENOSPC: nothing has changed, and posts still find no room. */
+/*
+ * Makes the room that a post did not find; posts succeed afterwards. Returns 0 also if nothing was
+ * to be done. EAGAIN: to be called again when more work is complete. ENOMEM, ENOSPC: nothing has
+ * changed, and posts still fail. Only the thread that takes the completions may call this.
+ */
 int vipl_rnic_grow_queue(struct vipl_rnic_qp *qp, unsigned which);
-/* The completion is one of this queue pair, not DRAINED: the entries up to it are over. False: it cannot be, the card is at fault
- * and dead. Never blocks. */
+/*
+ * Retires the entries up to the one that has completed. `completion` is one of this queue pair,
+ * other than DRAINED. Returns false if no such entry was posted: the card is at fault, and dead
+ * from now on. Only the thread that takes the completions may call this. Never blocks.
+ */
 bool vipl_rnic_retire(struct vipl_rnic_qp *qp, const struct vipl_rnic_completion *completion);
 
-/* --- post_sq, post_rq: the caller lets one thread at a time post to a queue. Never block --- */
+/* --- post_sq, post_rq: one thread at a time may post to a queue. The functions never block --- */
 
 struct vipl_rnic_segment {
     uint64_t address;
@@ -278,26 +316,30 @@ struct vipl_rnic_work {
     uint32_t immediate;
     uint32_t remote_stag;
     uint64_t remote_address;
-    const struct vipl_rnic_segment *segment; /* NULL: it has what follows */
+    const struct vipl_rnic_segment *segment; /* NULL: the memory is given by the next two */
     const struct vipl_iov *pieces;
-    const uint32_t *stags; /* of each piece */
+    const uint32_t *stags; /* one for each piece */
 };
 
-/* EAGAIN: no room. Posts say so until vipl_rnic_grow_queue() has been called for the queue. */
+/* EAGAIN: there is no room. Posts then return EAGAIN until vipl_rnic_grow_queue() has made room. */
 int vipl_rnic_post_sq(struct vipl_rnic_qp *qp, const struct vipl_rnic_work *work);
 int vipl_rnic_post_rq(struct vipl_rnic_qp *qp, const struct vipl_rnic_work *work);
-/* Whether the poster has receives for which there was no room: messages wait for them. Likewise. */
+/* Tells the card whether the poster holds receives back for lack of room. While it does, messages
+ * that find no receive wait. One thread at a time. Never blocks. */
 void vipl_rnic_hold_rq(struct vipl_rnic_qp *qp, bool held);
 
 /* --- control messages, listens --- */
 
-/* To a function, or to RNIC_FUNCTION_ADAPTER. `message` begins with its header. */
+/* Sends a control message to a function, or to the adapter (RNIC_FUNCTION_ADAPTER). `message`
+ * begins with its header. EBUSY: the card takes no message for that function now. */
 int vipl_rnic_send_control(struct vipl_rnic *rnic, const uint8_t mac[6], uint16_t function,
                            const uint8_t *message, size_t bytes);
-/* Requests for the discriminator come as events with `object`. ENOSPC: the card's table of listeners is full. */
+/* Begins and ends listening. Connection requests for the discriminator arrive as events whose
+ * `object` is the given number. ENOSPC: the card's table of listeners is full. */
 int vipl_rnic_listen_for(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
 int vipl_rnic_listen_end(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
-/* The request that this queue pair has sent with this serial number is this function's from now on. EADDRINUSE: another one has it. */
+/* Claims the request that the peer's queue pair has sent with this serial number for this function.
+ * EADDRINUSE: another function has claimed it. */
 int vipl_rnic_claim(struct vipl_rnic *rnic, const struct vipl_rnic_peer *peer, uint32_t serial);
 
 #endif

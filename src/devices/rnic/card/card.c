@@ -20,7 +20,10 @@
 
 enum { ALIGNMENT = 64, REUSE_AFTER = 1024, COMMANDS = 16 /* of a function, in a row */ };
 
-/* --- the area ------------------------------------------------------------------------------------------------------ */
+/*
+ * --- the area
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t part(uint64_t *end, uint64_t rows, uint64_t bytes)
 {
@@ -90,7 +93,10 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     }
 }
 
-/* --- functions ------------------------------------------------------------------------------------------------------- */
+/*
+ * --- functions
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2)
 {
@@ -124,7 +130,7 @@ bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, siz
     return true;
 }
 
-/* --- configuration space and BARs --------------------------------------------------------------------------------- */
+/* --- configuration space and BARs --- */
 
 uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes)
 {
@@ -225,14 +231,20 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
     }
 }
 
-/* --- the wire -------------------------------------------------------------------------------------------------------- */
+/*
+ * --- the wire
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
 {
     rnic_wire_receive(card, frame, bytes);
 }
 
-/* --- time --------------------------------------------------------------------------------------------------------------- */
+/*
+ * --- time
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 /* Functions in a catastrophe, whose peers are to be told, and those that a fault resets. */
 static void end_cut_functions(struct rnic_card *card)

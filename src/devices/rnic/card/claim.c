@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of claims. Nobody says when a request is over: the oldest claim makes room for the next one. By then its request has long been
- * accepted, or its requester repeats it.
+ * The table of claims. Nobody says when a request is over: the oldest claim makes room for the next
+ * one. By then its request has long been accepted, or its requester repeats it.
  */
 #include "devices/rnic/card/claim.h"
 

@@ -12,7 +12,8 @@ struct rnic_answer {
     uint32_t immediate;
 };
 
-/* A command as it was copied from the ring. A command's function returns its status: a value of STATUS, or RNIC_COMMAND_WAITS. */
+/* A command as it was copied from the ring. A command's function returns its status: a value of
+ * STATUS, or RNIC_COMMAND_WAITS. */
 struct rnic_command {
     uint8_t bytes[RNIC_COMMAND_BYTES];
     bool big;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The command ring: each entry is copied, executed by the file that its object belongs to, and answered at the same index. */
+/* The command ring: each entry is copied, executed by the file that its object belongs to, and
+ * answered at the same index. */
 #include "devices/rnic/card/steps.h"
 
 #include "devices/rnic/card/claim.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The completion of entries of a send queue, and what follows it: a queue pair that has nothing more to close for, or that has failed. */
+/* The completion of entries of a send queue, and what follows it: a queue pair that has nothing
+ * more to close for, or that has failed. */
 #include "devices/rnic/card/request.h"
 
 #include "devices/rnic/card/cq.h"

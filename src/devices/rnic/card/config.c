@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PCI configuration space: a type 0 header, MSI-X at 0x40, PCI Express at 0x60. Read-only fields come from the image below; the few that
- * may be written are put over it. Little-endian always.
+ * PCI configuration space: a type 0 header, MSI-X at 0x40, PCI Express at 0x60. Read-only fields
+ * come from the image below; the few that may be written are put over it. Little-endian always.
  */
 #include "devices/rnic/card/config.h"
 
@@ -21,8 +21,8 @@ enum {
     EXPRESS = 0x60,
     DEVICE_CONTROL = EXPRESS + 8,
     SPACE = 0x100,
-    COMMAND_WRITABLE =
-        0x0547, /* I/O space too, as of every device, though there is none; parity, SERR, INTx disable */
+    /* I/O space too, as of every device, though there is none; parity, SERR, INTx disable */
+    COMMAND_WRITABLE = 0x0547,
     DEVICE_CONTROL_WRITABLE = 0x7FFF,
     FUNCTION_RESET = 0x8000, /* of device control; reads as 0 */
     MSIX_WRITABLE = RNIC_MSIX_ENABLE | RNIC_MSIX_MASK_ALL,

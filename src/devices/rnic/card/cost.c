@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Costs. The card is modelled as one engine that does one thing after the other; a profile says how long each takes. With simulated time
- * the model's clock runs on by that much, so that what follows happens later; otherwise the costs are only added up.
+ * Costs. The card is modelled as one engine that does one thing after the other; a profile says how
+ * long each takes. With simulated time the model's clock runs on by that much, so that what follows
+ * happens later; otherwise the costs are only added up.
  *
- * Sources of the numbers: the papers' figures where they give one (a register read of 0.58 us; 330 MB/s of RDMA over a 400 MB/s port),
- * otherwise what buses and memories of the time did.
+ * Sources of the numbers: the papers' figures where they give one (a register read of 0.58 us; 330
+ * MB/s of RDMA over a 400 MB/s port), otherwise what buses and memories of the time did.
  */
 #include "devices/rnic/card/cost.h"
 
 struct profile {
     uint32_t read_latency_ns;  /* of a DMA read, until its first byte is there */
     uint32_t write_latency_ns; /* of a DMA write: posted, so only the engine's own step */
-    uint32_t bus_mbytes; /* rate of the bus and the memory behind it, in millions of bytes in a second */
+    /* rate of the bus and the memory behind it, in millions of bytes in a second */
+    uint32_t bus_mbytes;
     uint32_t message_ns; /* the engine's own work for a message ... */
     uint32_t frame_ns;   /* ... and for a frame, made or taken */
     uint32_t wire_delay_ns;

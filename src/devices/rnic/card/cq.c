@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues. The driver promises room for each entry; where it did not keep that, or the ring cannot be written, nothing that
- * was completed could be told any more, and the function is in a catastrophe.
+ * Completion queues. The driver promises room for each entry; where it did not keep that, or the
+ * ring cannot be written, nothing that was completed could be told any more, and the function is in
+ * a catastrophe.
  */
 #include "devices/rnic/card/cq.h"
 
@@ -122,7 +123,7 @@ void rnic_cq_free(struct rnic_card *card, uint32_t cq)
     rnic_numbers_give(card, &rnic_state(card)->cqs, cq);
 }
 
-/* --- commands ------------------------------------------------------------------------------------------ */
+/* --- commands --- */
 
 static bool read_ring(const struct rnic_command *command, struct rnic_ring *ring)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* DMA: the only way by which the card touches host memory. Counts, costs, faults and the transaction log have their place here. */
+/* DMA: the only way by which the card touches host memory. Counts, costs, faults and the
+ * transaction log have their place here. */
 #include "devices/rnic/card/dma.h"
 
 #include "devices/rnic/card/cost.h"

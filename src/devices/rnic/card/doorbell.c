@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doorbells. The other side of each access here is the driver, in another process: bytes and aligned words only, with the orders of the
- * data sheet's section 4. The card never believes what it reads: an index is compared with the ring's size where it is used.
+ * Doorbells. The other side of each access here is the driver, in another process: bytes and
+ * aligned words only, with the orders of the data sheet's section 4. The card never believes what
+ * it reads: an index is compared with the ring's size where it is used.
  */
 #include "devices/rnic/card/doorbell.h"
 
@@ -12,7 +13,7 @@
 
 enum { DOORBELL = 64 };
 
-/* --- words ----------------------------------------------------------------------------------------- */
+/* --- words --- */
 
 /* Pairs with the driver's release store of the same word. */
 uint32_t rnic_doorbell_load(const struct rnic_card *card, unsigned fn, uint32_t offset)
@@ -47,7 +48,7 @@ static uint32_t cq_at(uint32_t cq)
     return RNIC_DB_CQ + DOORBELL * cq;
 }
 
-/* --- one doorbell ------------------------------------------------------------------------------------ */
+/* --- one doorbell --- */
 
 bool rnic_doorbell_holds(const struct rnic_card *card, uint32_t qp)
 {
@@ -109,7 +110,7 @@ void rnic_doorbell_clear(struct rnic_card *card, unsigned fn)
     }
 }
 
-/* --- the bus ------------------------------------------------------------------------------------------ */
+/* --- the bus --- */
 
 uint64_t rnic_doorbell_bus_read(const struct rnic_card *card, unsigned fn, uint64_t offset, unsigned bytes)
 {

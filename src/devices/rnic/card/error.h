@@ -7,8 +7,8 @@
 
 /* Makes the error known in the function's error log. */
 void rnic_error_log(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object, uint64_t address);
-/* The driver cannot be told in another way: the function does nothing more until it is reset. Its last event is written, and its peers
- * are told, at the end of this step of the card. */
+/* The driver cannot be told in another way: the function does nothing more until it is reset. Its
+ * last event is written, and its peers are told, at the end of this step of the card. */
 void rnic_catastrophe(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object);
 /* Whether the function does anything. */
 static inline bool rnic_works(const struct rnic_card *card, unsigned fn)

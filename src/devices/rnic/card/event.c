@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events. What does not fit into the ring is kept where it costs nothing: a control message in its flow, a queue pair's error in its row,
- * which then is in a list.
+ * Events. What does not fit into the ring is kept where it costs nothing: a control message in its
+ * flow, a queue pair's error in its row, which then is in a list.
  */
 #include "devices/rnic/card/event.h"
 

@@ -21,7 +21,8 @@ void rnic_event_peer_lost(struct rnic_card *card, unsigned fn, const uint8_t mac
 void rnic_event_qp(struct rnic_card *card, uint32_t qp, uint16_t code);
 /* The wire carries frames, or does not: STATUS.LINK_UP of all functions. */
 void rnic_event_link(struct rnic_card *card, bool up);
-/* The function is in a catastrophe. The last event of all, if there is room for it and the ring can be written. */
+/* The function is in a catastrophe. The last event of all, if there is room for it and the ring can
+ * be written. */
 void rnic_event_catastrophe(struct rnic_card *card, unsigned fn);
 /* There may be room: what was kept is told. */
 void rnic_event_flush(struct rnic_card *card, unsigned fn);

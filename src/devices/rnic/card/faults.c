@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading a plan of faults and deciding by it. Each fault counts for itself how often it could have happened, so that the same plan
- * strikes the same things again; probabilities are dice of the plan's seed. Nothing is kept by name: the area has no pointers.
+ * Reading a plan of faults and deciding by it. Each fault counts for itself how often it could have
+ * happened, so that the same plan strikes the same things again; probabilities are dice of the
+ * plan's seed. Nothing is kept by name: the area has no pointers.
  */
 #include "devices/rnic/card/faults.h"
 
@@ -32,7 +33,8 @@ struct faults {
     uint32_t late_cq;                 /* whose OWNER words wait, plus 1 ... */
     uint64_t late_until;              /* ... until then */
     uint64_t link_until;              /* the link is down until then; 0: it is not by a fault */
-    uint64_t due;                     /* when a function is to be looked at again; UINT64_MAX: none is */
+    /* when a function is to be looked at again; UINT64_MAX: none is */
+    uint64_t due;
 };
 
 static struct faults *faults_of(const struct rnic_card *card)
@@ -45,7 +47,7 @@ size_t rnic_fault_bytes(void)
     return sizeof(struct faults);
 }
 
-/* --- reading: each function reads its part at *at and moves *at behind it, or returns false ----------------------- */
+/* --- reading: each function reads its part at *at and moves *at behind it, or returns false --- */
 
 static const char *const names[RNIC_FAULT_KINDS] = {
     [RNIC_FAULT_DMA_FAIL] = "dma_fail",
@@ -184,7 +186,10 @@ bool rnic_fault_plan(struct rnic_card *card, const char *text, char *error, size
     return true;
 }
 
-/* --- deciding ------------------------------------------------------------------------------------------------------ */
+/*
+ * --- deciding
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static bool rule_strikes(struct faults *faults, const struct rule *rule, uint32_t number)
 {

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults of the card, by a plan: a list of items NAME[=WHEN], separated by commas. WHEN is a probability, or @N: the N-th time that it could
- * happen, or @N/M: and each M-th time after that; without it: each time. "seed=N" is of the probabilities, "late=N": microseconds
- * that late things are late, 1,000 if there is none.
+ * Faults of the card, by a plan: a list of items NAME[=WHEN], separated by commas. WHEN is a
+ * probability, or @N: the N-th time that it could happen, or @N/M: and each M-th time after that;
+ * without it: each time. "seed=N" is of the probabilities, "late=N": microseconds that late things
+ * are late, 1,000 if there is none.
  *
- * | name | what happens |
- * |---|---|
- * | dma_fail | the bus refuses a DMA |
- * | dma_late | the function does nothing more for that time after a DMA |
- * | dma_poison | a DMA read brings wrong bytes |
- * | doorbell_late | the function's doorbells are not looked at for that time |
- * | completion_late | a completion entry has its OWNER word so much later, and all behind it in the queue |
- * | interrupt_lost, interrupt_late, interrupt_spurious | an interrupt does not come, comes late, comes twice |
- * | command_fail | a command is answered DMA and not executed |
- * | command_timeout | a command and all behind it are not answered |
- * | removed | at a register read, the card is gone: registers read all ones, nothing happens any more |
- * | reset | at a DMA, the function is reset |
- * | link_down | at a frame that leaves by the wire, the link goes down for that time |
+ * | name | what happens | |---|---| | dma_fail | the bus refuses a DMA | | dma_late | the function
+ * does nothing more for that time after a DMA | | dma_poison | a DMA read brings wrong bytes | |
+ * doorbell_late | the function's doorbells are not looked at for that time | | completion_late | a
+ * completion entry has its OWNER word so much later, and all behind it in the queue | |
+ * interrupt_lost, interrupt_late, interrupt_spurious | an interrupt does not come, comes late,
+ * comes twice | | command_fail | a command is answered DMA and not executed | | command_timeout | a
+ * command and all behind it are not answered | | removed | at a register read, the card is gone:
+ * registers read all ones, nothing happens any more | | reset | at a DMA, the function is reset | |
+ * link_down | at a frame that leaves by the wire, the link goes down for that time |
  */
 #ifndef DEVICES_RNIC_CARD_FAULTS_H
 #define DEVICES_RNIC_CARD_FAULTS_H
@@ -54,7 +51,8 @@ void rnic_fault_dma(struct rnic_card *card, unsigned fn);
 bool rnic_fault_doorbell(struct rnic_card *card, unsigned fn);
 /* Changes some of the bytes. */
 void rnic_fault_poison(struct rnic_card *card, uint8_t *bytes, uint32_t count);
-/* A completion entry was written: whether its OWNER word is to wait; and which queue's may wait no longer. */
+/* A completion entry was written: whether its OWNER word is to wait; and which queue's may wait no
+ * longer. */
 bool rnic_fault_keeps_back(struct rnic_card *card, uint32_t cq);
 bool rnic_fault_releases(struct rnic_card *card, uint32_t *cq);
 /* The queue is no more. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Interrupts of a function. A vector that must not fire is pending; one that must not fire so soon is delayed. Neither is ever lost:
- * moderation only puts off.
+ * Interrupts of a function. A vector that must not fire is pending; one that must not fire so soon
+ * is delayed. Neither is ever lost: moderation only puts off.
  */
 #include "devices/rnic/card/interrupt.h"
 

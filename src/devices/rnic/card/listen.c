@@ -13,7 +13,8 @@ static bool is_for(const struct rnic_listen *row, const uint8_t *text, uint32_t 
     return row->length == length && memcmp(row->text, text, length) == 0;
 }
 
-/* The link that leads to the function's row of a discriminator, or the empty one at the end of its bucket. */
+/* The link that leads to the function's row of a discriminator, or the empty one at the end of its
+ * bucket. */
 static uint32_t *link_to(const struct rnic_card *card, unsigned fn, const uint8_t *text, uint32_t length)
 {
     struct rnic_state *state = rnic_state(card);

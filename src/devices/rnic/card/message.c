@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Control messages. The card is a postman: it looks only at requests and their withdrawals, which name a discriminator instead of a
- * function, and answers those that nobody takes.
+ * Control messages. The card is a postman: it looks only at requests and their withdrawals, which
+ * name a discriminator instead of a function, and answers those that nobody takes.
  */
 #include "devices/rnic/card/message.h"
 
@@ -20,7 +20,10 @@ enum { HEADER = 16, MESSAGE_MAX = HEADER + RNIC_CONTROL_PAYLOAD };
 /* For room in a flow: all commands are answered within a second. */
 static const uint64_t patience_ns = 100000000;
 
-/* --- sending ------------------------------------------------------------------------------------------------ */
+/*
+ * --- sending
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* A message to an adapter names a discriminator. */
 static bool names_listener(const uint8_t *message, uint32_t length)
@@ -31,7 +34,8 @@ static bool names_listener(const uint8_t *message, uint32_t length)
            text <= length - HEADER;
 }
 
-/* There is no room in the flow: the command waits, but not for ever, and only once for a peer that takes nothing. */
+/* There is no room in the flow: the command waits, but not for ever, and only once for a peer that
+ * takes nothing. */
 static uint16_t wait_for_room(struct rnic_card *card, unsigned fn, uint32_t number)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
@@ -85,7 +89,10 @@ uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command)
     return RNIC_STATUS_OK;
 }
 
-/* --- receiving ------------------------------------------------------------------------------------------------ */
+/*
+ * --- receiving
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool hand_over(struct rnic_card *card, unsigned fn, uint32_t object, const struct efe_header *header,
                       const uint8_t *payload)
@@ -125,7 +132,8 @@ static bool is_claimed(const struct rnic_card *card, const struct efe_header *he
     return rnic_claim_find(card, &key, fn);
 }
 
-/* A message to this adapter: for all who listen, as far as their rings have room; a request that a function has claimed, for it alone. */
+/* A message to this adapter: for all who listen, as far as their rings have room; a request that a
+ * function has claimed, for it alone. */
 static bool take_for_listener(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
                               const uint8_t *payload)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Registered memory. DMA is over when the function that asked for it returns, so that a tag that has ended or changed has no DMA under
- * way: INVALIDATE and CHANGE_MR are answered at once.
+ * Registered memory. DMA is over when the function that asked for it returns, so that a tag that
+ * has ended or changed has no DMA under way: INVALIDATE and CHANGE_MR are answered at once.
  */
 #include "devices/rnic/card/mr.h"
 
@@ -17,7 +17,7 @@ static uint32_t index_of(uint32_t tag)
     return tag >> 16;
 }
 
-/* --- access ------------------------------------------------------------------------------------------- */
+/* --- access --- */
 
 static bool is_live(const struct rnic_card *card, unsigned fn, uint32_t tag)
 {
@@ -110,7 +110,7 @@ bool rnic_mr_write(struct rnic_card *card, uint32_t qp, const struct rnic_segmen
     return true;
 }
 
-/* --- commands ------------------------------------------------------------------------------------------- */
+/* --- commands --- */
 
 /* The tag of a row's next life. */
 static uint32_t next_tag(struct rnic_card *card, uint32_t index)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which rows of a table are in use. A number is used again as late as possible, because stale ones may still be about; but not so late
- * that a table that is nearly empty takes the memory of a full one.
+ * Which rows of a table are in use. A number is used again as late as possible, because stale ones
+ * may still be about; but not so late that a table that is nearly empty takes the memory of a full
+ * one.
  */
 #include "devices/rnic/card/numbers.h"
 

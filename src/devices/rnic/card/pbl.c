@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A buddy allocator: blocks of powers of two, halved and joined again, each step in constant time however the table is broken up. A
- * free block's first entry holds its links; a byte for each entry says whether a free block begins there, and of which size.
+ * A buddy allocator: blocks of powers of two, halved and joined again, each step in constant time
+ * however the table is broken up. A free block's first entry holds its links; a byte for each entry
+ * says whether a free block begins there, and of which size.
  */
 #include "devices/rnic/card/pbl.h"
 
@@ -10,7 +11,8 @@ static uint8_t *mark_of(const struct rnic_card *card, uint32_t index)
     return (uint8_t *)rnic_at(card, rnic_state(card)->pbl_marks) + index;
 }
 
-/* The links are in the entry: the block before it in the upper half, the one behind it in the lower, both plus 1. */
+/* The links are in the entry: the block before it in the upper half, the one behind it in the
+ * lower, both plus 1. */
 static uint32_t behind_of(const struct rnic_card *card, uint32_t index)
 {
     return (uint32_t)*rnic_pbl_entry(card, index);

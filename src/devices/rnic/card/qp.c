@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How queue pairs end. On the way to ERROR everything that is under way is given up at once, for no DMA outlives the call that began it;
- * only the Terminate may have to wait for room in the flow, and DRAINED with it.
+ * How queue pairs end. On the way to ERROR everything that is under way is given up at once, for no
+ * DMA outlives the call that began it; only the Terminate may have to wait for room in the flow,
+ * and DRAINED with it.
  */
 #include "devices/rnic/card/qp.h"
 
@@ -41,7 +42,10 @@ void rnic_qp_look(struct rnic_card *card, uint32_t qp)
     }
 }
 
-/* --- flows ----------------------------------------------------------------------------------------------- */
+/*
+ * --- flows
+ * -----------------------------------------------------------------------------------------------
+ */
 
 void rnic_qp_attach(struct rnic_card *card, uint32_t qp, uint32_t flow)
 {
@@ -66,7 +70,7 @@ void rnic_qp_detach(struct rnic_card *card, uint32_t qp)
     row->flow = 0;
 }
 
-/* --- to ERROR -------------------------------------------------------------------------------------------- */
+/* --- to ERROR --- */
 
 /* Gives up everything that is under way. */
 static void drop_work(struct rnic_card *card, uint32_t qp)
@@ -132,7 +136,10 @@ void rnic_qp_stop(struct rnic_card *card, uint32_t qp)
     }
 }
 
-/* --- CLOSING ----------------------------------------------------------------------------------------------- */
+/*
+ * --- CLOSING
+ * -----------------------------------------------------------------------------------------------
+ */
 
 void rnic_qp_check_closing(struct rnic_card *card, uint32_t qp)
 {
@@ -158,7 +165,10 @@ void rnic_qp_advance(struct rnic_card *card)
     }
 }
 
-/* --- its row ------------------------------------------------------------------------------------------------- */
+/*
+ * --- its row
+ * -------------------------------------------------------------------------------------------------
+ */
 
 void rnic_qp_free(struct rnic_card *card, uint32_t qp)
 {

@@ -9,8 +9,11 @@
 /* Its doorbell may have changed. */
 void rnic_qp_look(struct rnic_card *card, uint32_t qp);
 
-/* It goes to ERROR by itself, for this reason: a value of ERROR. The peer is told by a Terminate, if there is one to be sent; then DRAINED
- * and the event follow. Nothing happens to one that is in ERROR. */
+/*
+ * It goes to ERROR by itself, for this reason: a value of ERROR. The peer is told by a Terminate,
+ * if there is one to be sent; then DRAINED and the event follow. Nothing happens to one that is in
+ * ERROR.
+ */
 void rnic_qp_fail(struct rnic_card *card, uint32_t qp, uint16_t error,
                   const struct vipl_rdmap_terminate *terminate);
 /* The driver wants it in ERROR. */

@@ -24,7 +24,7 @@ static bool owns(const struct rnic_card *card, const struct rnic_command *comman
     return rnic_numbers_owns(card, &rnic_state(card)->qps, command->fn, command->object);
 }
 
-/* --- CREATE_QP, DESTROY_QP, QUERY_QP ----------------------------------------------------------------------- */
+/* --- CREATE_QP, DESTROY_QP, QUERY_QP --- */
 
 static bool read_qp(const struct rnic_command *command, struct rnic_qp *row)
 {
@@ -87,7 +87,10 @@ uint16_t rnic_qp_query(struct rnic_card *card, struct rnic_command *command)
     return RNIC_STATUS_OK;
 }
 
-/* --- SET_RING -------------------------------------------------------------------------------------------------- */
+/*
+ * --- SET_RING
+ * --------------------------------------------------------------------------------------------------
+ */
 
 uint16_t rnic_qp_set_ring(struct rnic_card *card, struct rnic_command *command)
 {
@@ -111,7 +114,10 @@ uint16_t rnic_qp_set_ring(struct rnic_card *card, struct rnic_command *command)
     return RNIC_STATUS_OK;
 }
 
-/* --- MODIFY_QP --------------------------------------------------------------------------------------------------- */
+/*
+ * --- MODIFY_QP
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 /* RIGHTS, DOMAIN and LEVEL, where CHANGE has their bits. */
 static bool good_changes(const struct rnic_command *command, const struct rnic_qp *row)
@@ -182,7 +188,8 @@ static uint16_t close_qp(struct rnic_card *card, uint32_t qp)
     return RNIC_STATUS_OK;
 }
 
-/* ERROR to IDLE: nothing of the last connection is left but the rings, and the generation of its slots. */
+/* ERROR to IDLE: nothing of the last connection is left but the rings, and the generation of its
+ * slots. */
 static void begin_again(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);

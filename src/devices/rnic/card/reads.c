@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RDMA Reads. Answers are made in the queue pair's turns, a frame at a time, from memory as it is then; access is checked when the request
- * comes and again for each frame. Our own reads are answered in the order of their requests.
+ * RDMA Reads. Answers are made in the queue pair's turns, a frame at a time, from memory as it is
+ * then; access is checked when the request comes and again for each frame. Our own reads are
+ * answered in the order of their requests.
  */
 #include "devices/rnic/card/reads.h"
 
@@ -13,7 +14,7 @@
 #include "devices/rnic/card/terminate.h"
 #include "devices/rnic/card/work.h"
 
-/* --- the peer's -------------------------------------------------------------------------------------------- */
+/* --- the peer's --- */
 
 void rnic_reads_add(struct rnic_card *card, uint32_t qp, const struct vipl_rdmap_read *read)
 {
@@ -28,7 +29,8 @@ void rnic_reads_add(struct rnic_card *card, uint32_t qp, const struct vipl_rdmap
     rnic_schedule(card, qp);
 }
 
-/* The memory is not there any more, or the bus refuses it: the reader is told, by the header of an answer. */
+/* The memory is not there any more, or the bus refuses it: the reader is told, by the header of an
+ * answer. */
 static enum rnic_turn refuse_read(struct rnic_card *card, uint32_t qp, enum rnic_refusal refusal)
 {
     const struct rnic_qp *row = rnic_qp(card, qp);
@@ -110,7 +112,10 @@ enum rnic_turn rnic_reads_turn(struct rnic_card *card, uint32_t qp)
     return RNIC_TURN_SENT;
 }
 
-/* --- ours ----------------------------------------------------------------------------------------------------- */
+/*
+ * --- ours
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static void complete(struct rnic_card *card, uint32_t qp, struct rnic_request *request)
 {

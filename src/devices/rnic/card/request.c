@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests: a table for each function, so that a function whose peers are slow takes nothing from another. A queue pair's requests are
- * linked from the oldest to the latest, and complete in that order.
+ * Requests: a table for each function, so that a function whose peers are slow takes nothing from
+ * another. A queue pair's requests are linked from the oldest to the latest, and complete in that
+ * order.
  */
 #include "devices/rnic/card/request.h"
 

@@ -8,7 +8,8 @@
 /* The function has no requests. */
 void rnic_requests_reset(struct rnic_card *card, unsigned fn);
 
-/* A row for one more of the queue pair. NULL: there is none now; the queue pair is scheduled when there may be. */
+/* A row for one more of the queue pair. NULL: there is none now; the queue pair is scheduled when
+ * there may be. */
 struct rnic_request *rnic_request_take(struct rnic_card *card, uint32_t qp);
 /* The one that was taken last, if not all of its frames are made yet; or NULL. */
 struct rnic_request *rnic_request_current(const struct rnic_card *card, uint32_t qp);
@@ -30,8 +31,8 @@ void rnic_requests_drop(struct rnic_card *card, uint32_t qp);
 void rnic_complete_requests(struct rnic_card *card, uint32_t qp);
 /* Completes this one alone, whatever is before it: it is what its queue pair fails for. */
 void rnic_complete_alone(struct rnic_card *card, uint32_t qp, const struct rnic_request *request);
-/* Completes those before this one, for which the queue pair is going to fail: they have been received. Reads whose data is not there are
- * passed over. */
+/* Completes those before this one, for which the queue pair is going to fail: they have been
+ * received. Reads whose data is not there are passed over. */
 void rnic_complete_before(struct rnic_card *card, uint32_t qp, const struct rnic_request *end);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From an entry of a send queue to its frames. Everything about the entry is checked before its first frame; its memory is looked up again
- * for each frame, because a tag may have ended in between.
+ * From an entry of a send queue to its frames. Everything about the entry is checked before its
+ * first frame; its memory is looked up again for each frame, because a tag may have ended in
+ * between.
  */
 #include "devices/rnic/card/requester.h"
 
@@ -13,11 +14,13 @@
 #include "iwarp/bytes.h"
 #include "iwarp/rdmap.h"
 
-enum { MESSAGE_ACK_BYTES = 8, WHOLE = 8 /* bytes: frames of tagged messages end at multiples of it */ };
+/* WHOLE: frames of tagged messages end at multiples of that number of bytes. */
+enum { MESSAGE_ACK_BYTES = 8, WHOLE = 8 };
 
-/* --- beginning ---------------------------------------------------------------------------------------------- */
+/* --- beginning --- */
 
-/* The entry ends so, when those before it have completed. On a reliable queue pair no other is begun. */
+/* The entry ends so, when those before it have completed. On a reliable queue pair no other is
+ * begun. */
 static enum rnic_turn fail_request(struct rnic_card *card, struct rnic_request *request,
                                    enum rnic_outcome outcome)
 {
@@ -67,7 +70,8 @@ static bool has_work(const struct rnic_qp *row)
     return rnic_qp_sends(row) && !row->halted && row->sq.log2 != 0 && row->sq.next != end;
 }
 
-/* Copies the next entry. NULL: there is none, or no room for it; or it has failed: *turn says which. */
+/* Copies the next entry. NULL: there is none, or no room for it; or it has failed: *turn says
+ * which. */
 static struct rnic_request *begin_request(struct rnic_card *card, uint32_t qp, enum rnic_turn *turn)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
@@ -101,7 +105,10 @@ static bool must_wait(const struct rnic_qp *row, const struct rnic_request *requ
            (request->work.opcode == RNIC_WORK_READ && row->reads_out >= row->ord);
 }
 
-/* --- frames ------------------------------------------------------------------------------------------------------ */
+/*
+ * --- frames
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* What the entry waits for when its last frame has been made. */
 static uint8_t wait_of(const struct rnic_qp *row, const struct rnic_work *work)
@@ -139,7 +146,8 @@ static void commit_frame(struct rnic_card *card, struct rnic_request *request, u
     }
 }
 
-/* How many bytes of the message the next frame has: as many as fit, ending at a multiple of 8 in the target. */
+/* How many bytes of the message the next frame has: as many as fit, ending at a multiple of 8 in
+ * the target. */
 static uint32_t share(const struct rnic_card *card, const struct rnic_request *request, uint32_t header)
 {
     const struct rnic_work *work = &request->work;
@@ -250,7 +258,7 @@ enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp)
     return request->immediate ? send_immediate(card, request, payload) : send_data(card, request, payload);
 }
 
-/* --- what is not of the send queue ----------------------------------------------------------------------------- */
+/* --- what is not of the send queue --- */
 
 enum rnic_turn rnic_requester_acknowledge(struct rnic_card *card, uint32_t qp)
 {

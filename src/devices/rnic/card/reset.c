@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Enable, reset and catastrophe of a function. A reset frees what the function owns and nothing else: the tables say which rows those
- * are.
+ * Enable, reset and catastrophe of a function. A reset frees what the function owns and nothing
+ * else: the tables say which rows those are.
  */
 #include "devices/rnic/card/reset.h"
 
@@ -63,7 +63,8 @@ static void free_objects(struct rnic_card *card, unsigned fn)
     rnic_claim_forget(card, fn);
 }
 
-/* What a reset leaves of the function's row: configuration space, the MSI-X table, and its place in the scheduler's list. */
+/* What a reset leaves of the function's row: configuration space, the MSI-X table, and its place in
+ * the scheduler's list. */
 static void clear_registers(struct rnic_fn *f)
 {
     struct rnic_fn kept = *f;

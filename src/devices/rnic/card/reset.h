@@ -7,7 +7,8 @@
 
 /* CTRL.ENABLE was set. Bad ring bases: it stays disabled, and the error log says so. */
 void rnic_enable(struct rnic_card *card, unsigned fn);
-/* CTRL.RESET: all objects and flows end, registers are as after power-up; what PCI defines stays. */
+/* CTRL.RESET: all objects and flows end, registers are as after power-up; what PCI defines
+ * stays. */
 void rnic_reset(struct rnic_card *card, unsigned fn);
 /* Function-level reset: that, and what PCI defines. */
 void rnic_reset_whole(struct rnic_card *card, unsigned fn);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arriving segments. A message is refused before a byte of it moves: its first frame says how long it is, and everything is checked then.
- * Nothing in here trusts the peer: what a segment claims is compared with what is due, and the rest of the connection is the price of a lie.
+ * Arriving segments. A message is refused before a byte of it moves: its first frame says how long
+ * it is, and everything is checked then. Nothing in here trusts the peer: what a segment claims is
+ * compared with what is due, and the rest of the connection is the price of a lie.
  */
 #include "devices/rnic/card/responder.h"
 
@@ -29,7 +30,7 @@ struct arrival {
     uint32_t bytes; /* of payload */
 };
 
-/* --- what is wrong ------------------------------------------------------------------------------------------ */
+/* --- what is wrong --- */
 
 /* The connection ends here, and the peer is told which segment was the last. */
 static bool fail_connection(const struct arrival *a, uint16_t error, uint16_t reason)
@@ -80,7 +81,10 @@ static bool skip(const struct arrival *a)
     return true;
 }
 
-/* --- receives ------------------------------------------------------------------------------------------------ */
+/*
+ * --- receives
+ * ------------------------------------------------------------------------------------------------
+ */
 
 enum opening { OPENED, LATER, CLOSED };
 
@@ -112,9 +116,12 @@ static void complete_receive(const struct arrival *a, uint16_t status, uint8_t f
     rnic_cq_complete(a->card, row->recv_cq, &completion);
 }
 
-/* There is no receive. If the driver holds some back, the message waits in its flow: the doorbell that changes that makes the card look
- * again; when it holds none any more, it has rung the doorbell of the last of them before. Otherwise the bus may carry a doorbell that the
- * driver rang before: it gets the time until the next advance. */
+/*
+ * There is no receive. If the driver holds some back, the message waits in its flow: the doorbell
+ * that changes that makes the card look again; when it holds none any more, it has rung the
+ * doorbell of the last of them before. Otherwise the bus may carry a doorbell that the driver rang
+ * before: it gets the time until the next advance.
+ */
 static enum opening find_none(const struct arrival *a)
 {
     struct rnic_qp *row = a->row;
@@ -191,7 +198,8 @@ static uint16_t judge_receive(const struct arrival *a, uint32_t bytes)
     return receive_error(outcome);
 }
 
-/* The receive ends for this reason, and the message with it; after a refused DMA the connection too, whatever its level. */
+/* The receive ends for this reason, and the message with it; after a refused DMA the connection
+ * too, whatever its level. */
 static bool close_receive(const struct arrival *a, uint16_t error)
 {
     uint16_t status = error == RNIC_ERROR_RECV_LENGTH   ? RNIC_STATUS_LOCAL_LENGTH
@@ -219,7 +227,10 @@ static enum opening open_receive(const struct arrival *a, uint32_t bytes)
     return OPENED;
 }
 
-/* --- Sends ------------------------------------------------------------------------------------------------------ */
+/*
+ * --- Sends
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 /* Whether the segment is the next one of its message, in all that it says. */
 static bool continues(const struct arrival *a, uint32_t left)
@@ -281,7 +292,10 @@ static bool take_send(const struct arrival *a)
     return place_send(a);
 }
 
-/* --- RDMA Writes --------------------------------------------------------------------------------------------------- */
+/*
+ * --- RDMA Writes
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static bool place_write(const struct arrival *a)
 {
@@ -333,7 +347,10 @@ static bool take_write(const struct arrival *a)
     return place_write(a);
 }
 
-/* --- immediate data ---------------------------------------------------------------------------------------------------- */
+/*
+ * --- immediate data
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static bool take_immediate(const struct arrival *a)
 {
@@ -360,7 +377,10 @@ static bool take_immediate(const struct arrival *a)
     return true;
 }
 
-/* --- RDMA Reads --------------------------------------------------------------------------------------------------------- */
+/*
+ * --- RDMA Reads
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static bool take_read_request(const struct arrival *a)
 {
@@ -398,7 +418,10 @@ static bool take_read_response(const struct arrival *a)
     return true;
 }
 
-/* --- dispatch -------------------------------------------------------------------------------------------------------------- */
+/*
+ * --- dispatch
+ * --------------------------------------------------------------------------------------------------------------
+ */
 
 /* A segment of a message that the peer's send queue has. */
 static bool take_message(const struct arrival *a)
@@ -473,8 +496,9 @@ static bool refuse_frame(struct rnic_card *card, uint32_t flow, const struct efe
         struct vipl_rdmap_terminate terminate = {.reason = VIPL_TERM_RDMAP_STREAM_CATASTROPHIC};
         uint8_t bytes[VIPL_RDMAP_MAX_TERMINATE_BYTES];
         uint8_t *payload = rnic_flow_reserve(card, flow);
-        if (payload !=
-            NULL) { /* else the flow is full of such frames, perhaps, and waits for itself: a later one is answered */
+        /* else the flow is full of such frames, perhaps, and waits for itself: a later one is
+         * answered */
+        if (payload != NULL) {
             size_t length = vipl_rdmap_terminate_write(bytes, &terminate);
             rnic_flow_terminate(card, header->to_fn, flow, payload, header->from_qp, header->to_qp, bytes,
                                 (uint32_t)length);

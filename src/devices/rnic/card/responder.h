@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The receiving side of a queue pair: DDP segments become bytes in memory and completed receives. */
+/* The receiving side of a queue pair: DDP segments become bytes in memory and completed
+ * receives. */
 #ifndef DEVICES_RNIC_CARD_RESPONDER_H
 #define DEVICES_RNIC_CARD_RESPONDER_H
 

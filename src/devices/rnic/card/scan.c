@@ -132,6 +132,7 @@ void rnic_scan_asleep(struct rnic_card *card, bool asleep)
             rnic_doorbell_store(card, fn, RNIC_DB_ASLEEP, asleep);
         }
     }
-    /* Pairs with the driver's fence between its stores and its load of ASLEEP: one of the two sees the other. */
+    /* Pairs with the driver's fence between its stores and its load of ASLEEP: one of the two sees
+     * the other. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }

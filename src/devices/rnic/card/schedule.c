@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lists of what has something to send. A flow that EFE has no room for leaves its function's list until there is room, and its queue pairs stay with it, in their
- * order: what waits for a slow peer costs nobody a turn.
+ * The lists of what has something to send. A flow that EFE has no room for leaves its function's
+ * list until there is room, and its queue pairs stay with it, in their order: what waits for a slow
+ * peer costs nobody a turn.
  */
 #include "devices/rnic/card/schedule.h"
 
 #include "devices/rnic/card/list.h"
 
-/* --- the lists of functions and flows ------------------------------------------------------------------- */
+/* --- the lists of functions and flows --- */
 
 void rnic_schedule_fn(struct rnic_card *card, unsigned fn)
 {
@@ -85,8 +86,8 @@ void rnic_schedule_unblock(struct rnic_card *card, uint32_t flow)
 void rnic_schedule_forget(struct rnic_card *card, unsigned fn)
 {
     while (rnic_fn(card, fn)->first_flow != 0) {
-        rnic_schedule_flow(
-            card, rnic_schedule_pop_flow(card, fn)); /* its number may belong to another function by now */
+        /* its number may belong to another function by now */
+        rnic_schedule_flow(card, rnic_schedule_pop_flow(card, fn));
     }
 }
 

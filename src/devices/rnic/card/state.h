@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the card remembers: the layout of its area. Tables are arrays behind each other; rows that were never used are zeros and touch
- * no page. A row is named by its index; where a field may name none, it holds the index plus 1, and 0 is none.
+ * What the card remembers: the layout of its area. Tables are arrays behind each other; rows that
+ * were never used are zeros and touch no page. A row is named by its index; where a field may name
+ * none, it holds the index plus 1, and 0 is none.
  *
- * All of it is guarded by the caller, who lets one thread at a time into the card. Queue pairs, completion queues and tags belong to
- * one function each: rnic_owner() says to which, and every file that takes a number from outside asks it first.
+ * All of it is guarded by the caller, who lets one thread at a time into the card. Queue pairs,
+ * completion queues and tags belong to one function each: rnic_owner() says to which, and every
+ * file that takes a number from outside asks it first.
  */
 #ifndef DEVICES_RNIC_CARD_STATE_H
 #define DEVICES_RNIC_CARD_STATE_H
@@ -29,11 +31,12 @@ enum {
     RNIC_BUDGET = 256 /* frames, turns and commands of one rnic_card_advance() */
 };
 
-/* --- lists of queue pairs ------------------------------------------------------------------------ */
+/* --- lists of queue pairs --- */
 
 /* Which list: a queue pair is in each at most once. */
 enum rnic_list_kind {
-    RNIC_LIST_RUN, /* has something to send; of its flow. Or, without a flow: its flow has died; of the card */
+    /* has something to send; of its flow. Or, without a flow: its flow has died; of the card */
+    RNIC_LIST_RUN,
     RNIC_LIST_FLOW,    /* uses the flow */
     RNIC_LIST_EVENT,   /* has an event that did not fit into the ring; of its function */
     RNIC_LIST_REQUEST, /* waits for room in the table of requests; of its function */
@@ -49,9 +52,10 @@ struct rnic_link {
     uint32_t behind;
 };
 
-/* --- tables of numbers ----------------------------------------------------------------------------- */
+/* --- tables of numbers --- */
 
-/* Which rows of a table are in use. Freed rows are used again oldest first, but not while few are free and others were never used. */
+/* Which rows of a table are in use. Freed rows are used again oldest first, but not while few are
+ * free and others were never used. */
 struct rnic_numbers {
     uint32_t limit;
     uint32_t fresh; /* rows from here on were never used */
@@ -60,11 +64,12 @@ struct rnic_numbers {
     uint32_t last;
     uint32_t rest;  /* so many freed rows wait before one is used again instead of a fresh one */
     uint64_t links; /* offset in the area: uint32_t for each row: the one freed after it, plus 1 */
-    uint64_t
-        owners; /* offset in the area: uint16_t for each row: its function plus 1; 0: free. 0: this table has none */
+    /* offset in the area: uint16_t for each row: its function plus 1; 0: free. 0: this table has
+     * none */
+    uint64_t owners;
 };
 
-/* --- work ------------------------------------------------------------------------------------------- */
+/* --- work --- */
 
 struct rnic_segment {
     uint64_t address;
@@ -83,8 +88,8 @@ struct rnic_work {
     uint64_t remote_address;
     uint32_t remote_stag;
     uint32_t behind; /* running index of the entry, plus 1 */
-    struct rnic_segment
-        segment[RNIC_INLINE_SEGMENTS]; /* with RNIC_WORK_FLAG_LIST: the first one's address is the list's */
+    /* with RNIC_WORK_FLAG_LIST: the first one's address is the list's */
+    struct rnic_segment segment[RNIC_INLINE_SEGMENTS];
 };
 
 /* Where in the segments of a work entry the next byte goes to or comes from. */
@@ -115,14 +120,15 @@ struct rnic_request {
     uint32_t qp;
     uint32_t reserved;
     uint16_t status; /* how it ends */
-    uint16_t error;  /* its queue pair goes to ERROR for this reason when it has completed; 0: it does not */
-    uint8_t wait;    /* enum rnic_wait */
-    uint8_t slot;    /* of a read */
-    uint8_t begun;   /* its first frame was sent */
+    /* its queue pair goes to ERROR for this reason when it has completed; 0: it does not */
+    uint16_t error;
+    uint8_t wait;      /* enum rnic_wait */
+    uint8_t slot;      /* of a read */
+    uint8_t begun;     /* its first frame was sent */
     uint8_t immediate; /* its data was sent, and its immediate data was not */
 };
 
-/* --- objects ---------------------------------------------------------------------------------------- */
+/* --- objects --- */
 
 /* A ring in host memory. */
 struct rnic_ring {
@@ -205,7 +211,8 @@ struct rnic_qp {
     } in;
 };
 
-/* An RDMA Read that a peer has asked for. A table of its own: queue pairs that are not read touch none of it. */
+/* An RDMA Read that a peer has asked for. A table of its own: queue pairs that are not read touch
+ * none of it. */
 struct rnic_inbound {
     uint64_t address;
     uint64_t sink_offset;
@@ -221,8 +228,9 @@ struct rnic_cq {
     uint32_t users;        /* queue pairs that name it, once for each queue */
     uint16_t fn;
     uint16_t vector;
-    uint32_t
-        published; /* entries before this running index have their OWNER word; the others are kept back by a fault */
+    /* entries before this running index have their OWNER word; the others are kept back by a
+     * fault */
+    uint32_t published;
     uint8_t armed;
     uint8_t reserved[3];
 };
@@ -270,10 +278,11 @@ struct rnic_flow {
     uint8_t queued;  /* it is in the list of those that may send */
     uint8_t blocked; /* EFE had no room for its next frame */
     uint8_t stalled; /* it is in the list of those with a frame that could not be taken */
-    uint8_t refuses; /* there was no room for a control message for too long, and there has been none since */
+    /* there was no room for a control message for too long, and there has been none since */
+    uint8_t refuses;
 };
 
-/* --- functions --------------------------------------------------------------------------------------- */
+/* --- functions --- */
 
 struct rnic_vector {
     uint32_t address_lo; /* the MSI-X table's entry, as the system wrote it */
@@ -325,12 +334,15 @@ struct rnic_fn {
     uint8_t big;   /* byte order */
     uint8_t quiet; /* answers to commands fire no interrupt */
     uint8_t catastrophic;
-    uint8_t scan_all;       /* all doorbells are to be looked at, whatever the hints say */
-    uint8_t runnable;       /* it is in the card's list of functions that have something to send */
-    uint8_t command_dead;   /* a fault: no command is answered any more */
-    uint16_t behind;        /* the next function in the list of those that have something to send, plus 1 */
-    uint64_t control_until; /* the next command waits for room in its flow, until then; 0: it does not */
-    uint64_t deaf_until; /* a fault: until then its doorbells are not looked at, and nothing of it is sent */
+    uint8_t scan_all;     /* all doorbells are to be looked at, whatever the hints say */
+    uint8_t runnable;     /* it is in the card's list of functions that have something to send */
+    uint8_t command_dead; /* a fault: no command is answered any more */
+    /* the next function in the list of those that have something to send, plus 1 */
+    uint16_t behind;
+    /* the next command waits for room in its flow, until then; 0: it does not */
+    uint64_t control_until;
+    /* a fault: until then its doorbells are not looked at, and nothing of it is sent */
+    uint64_t deaf_until;
     uint64_t command_base; /* the registers; the rings below have what was taken over */
     uint64_t answer_base;
     uint64_t event_base;
@@ -362,7 +374,7 @@ struct rnic_fn {
     uint32_t reserved;
 };
 
-/* --- the card ---------------------------------------------------------------------------------------- */
+/* --- the card --- */
 
 /* The buddy allocator of page list entries; pbl.c. */
 enum { RNIC_PBL_ORDERS = 32 };
@@ -395,9 +407,10 @@ struct rnic_state {
     uint32_t lost_fns; /* functions that a fault has reset */
     uint32_t reserved;
     uint32_t wire_mbits;
-    uint32_t last_sender;                     /* the function whose frame EFE has sent last */
-    uint32_t next_claim;                      /* the row of the next claim, which is the oldest */
-    uint64_t resent;                          /* frames that EFE had sent again when it was asked last */
+    uint32_t last_sender; /* the function whose frame EFE has sent last */
+    uint32_t next_claim;  /* the row of the next claim, which is the oldest */
+    /* frames that EFE had sent again when it was asked last */
+    uint64_t resent;
     uint32_t listen_bucket[RNIC_LISTENS / 4]; /* first of a hash, plus 1 */
     /* offsets of the tables in the area */
     uint64_t fns;
@@ -417,7 +430,7 @@ struct rnic_state {
     uint64_t faults;
 };
 
-/* --- rows --------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static inline struct rnic_state *rnic_state(const struct rnic_card *card)
 {

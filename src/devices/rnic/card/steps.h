@@ -22,12 +22,15 @@ void rnic_scan_asleep(struct rnic_card *card, bool asleep);
 
 /* --- commands.c: the command ring and its answers --- */
 
-/* Executes what the functions have posted, at most so many commands of each. Returns how many it was. */
+/* Executes what the functions have posted, at most so many commands of each. Returns how many it
+ * was. */
 uint32_t rnic_commands_run(struct rnic_card *card, uint32_t most);
 
-/* --- round_robin.c: sending. Functions have turns, of each its flows, of each its queue pairs --- */
+/* --- round_robin.c: sending. Functions have turns, of each its flows, of each its queue pairs
+ * --- */
 
-/* Gives at most so many turns, and ends as many queue pairs whose flows have died. Returns how many it was. */
+/* Gives at most so many turns, and ends as many queue pairs whose flows have died. Returns how many
+ * it was. */
 uint32_t rnic_round_robin_run(struct rnic_card *card, uint32_t most);
 
 #endif

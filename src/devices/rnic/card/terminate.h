@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Terminate: what is wrong with a peer's segment, in RDMAP's words, and what a peer's Terminate means here. */
+/* Terminate: what is wrong with a peer's segment, in RDMAP's words, and what a peer's Terminate
+ * means here. */
 #ifndef DEVICES_RNIC_CARD_TERMINATE_H
 #define DEVICES_RNIC_CARD_TERMINATE_H
 
@@ -14,8 +15,8 @@ uint16_t rnic_terminate_fault(enum vipl_ddp_fault fault, bool tagged);
 /* The reason for an access that is refused: of an RDMA Write, or of an RDMA Read. */
 uint16_t rnic_terminate_refusal(enum rnic_refusal refusal, bool read);
 
-/* The reason for a DMA of the peer's RDMA that this side's bus refused: the access, or nothing that the peer could know, where the program
- * has ended. */
+/* The reason for a DMA of the peer's RDMA that this side's bus refused: the access, or nothing that
+ * the peer could know, where the program has ended. */
 uint16_t rnic_terminate_bus(const struct rnic_card *card, unsigned fn);
 
 /* A Terminate has come: what it is about completes, and the queue pair goes to ERROR. */

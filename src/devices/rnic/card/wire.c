@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The card's frames. Downwards: EFE gives them to the switch, which delivers them here or sends them out. Upwards: EFE hands over
- * numbered frames in their order, and each goes to the file that understands it.
+ * The card's frames. Downwards: EFE gives them to the switch, which delivers them here or sends
+ * them out. Upwards: EFE hands over numbered frames in their order, and each goes to the file that
+ * understands it.
  */
 #include "devices/rnic/card/wire.h"
 
@@ -35,7 +36,10 @@ static uint64_t now_of(const struct rnic_card *card)
     return rnic_state(card)->now;
 }
 
-/* --- the area ------------------------------------------------------------------------------------------------- */
+/*
+ * --- the area
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static struct efe_config efe_config_of(const struct rnic_card_config *config)
 {
@@ -94,7 +98,10 @@ uint32_t rnic_wire_mbits(const struct rnic_card *card)
     return rnic_state(card)->wire_mbits;
 }
 
-/* --- down ----------------------------------------------------------------------------------------------------- */
+/*
+ * --- down
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static void tell_frame(struct rnic_card *card, enum rnic_transaction_kind kind, const uint8_t *frame,
                        uint32_t bytes)
@@ -159,7 +166,10 @@ void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t by
     }
 }
 
-/* --- up --------------------------------------------------------------------------------------------------------- */
+/*
+ * --- up
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 /* The flow is tried again in the next advance. */
 static void stall(struct rnic_card *card, uint32_t number)
@@ -264,7 +274,7 @@ static const struct efe_host efe_callbacks = {.transmit = on_transmit,
                                               .dead = on_dead};
 static const struct rnic_switch_host switch_callbacks = {.transmit = on_leave, .arrive = on_arrive};
 
-/* --- functions and time -------------------------------------------------------------------------------------------- */
+/* --- functions and time --- */
 
 void rnic_wire_enable(struct rnic_card *card, unsigned fn)
 {

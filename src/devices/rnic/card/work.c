@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work entries. Segments that do not fit into an entry are read from the driver's list each time they are needed, a part at a time; each
- * time they are copied, checked, and then used. A driver that changes them in between harms its own memory alone.
+ * Work entries. Segments that do not fit into an entry are read from the driver's list each time
+ * they are needed, a part at a time; each time they are copied, checked, and then used. A driver
+ * that changes them in between harms its own memory alone.
  */
 #include "devices/rnic/card/work.h"
 
@@ -52,7 +53,7 @@ enum rnic_outcome rnic_work_fetch(struct rnic_card *card, uint32_t qp, struct rn
     return RNIC_WORK_GOOD;
 }
 
-/* --- segments -------------------------------------------------------------------------------------------- */
+/* --- segments --- */
 
 static enum rnic_outcome load(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
                               struct part *part, uint32_t n)

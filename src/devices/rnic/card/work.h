@@ -21,7 +21,8 @@ enum rnic_outcome rnic_work_measure(struct rnic_card *card, uint32_t qp, const s
 /* Whether so many bytes from the cursor on may be used so; the cursor stays. */
 enum rnic_outcome rnic_work_check(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
                                   const struct rnic_cursor *at, uint32_t bytes, enum rnic_access access);
-/* Copies them into the card, or out of it; the cursor moves on. What is not allowed (any more) is not touched. */
+/* Copies them into the card, or out of it; the cursor moves on. What is not allowed (any more) is
+ * not touched. */
 enum rnic_outcome rnic_work_gather(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
                                    struct rnic_cursor *at, uint8_t *out, uint32_t bytes);
 enum rnic_outcome rnic_work_scatter(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sender of a flow: frames that arrived leave their buffers in order; what is lost is sent again; when nothing is heard, first
- * the last frame is sent again, then everything; a closed window is asked.
+ * The sender of a flow: frames that arrived leave their buffers in order; what is lost is sent
+ * again; when nothing is heard, first the last frame is sent again, then everything; a closed
+ * window is asked.
  */
 #include "devices/rnic/efe/flow.h"
 
@@ -19,7 +20,7 @@ bool efe_ack_is_possible(const struct efe_flow *flow, const struct efe_header *h
     return efe_ahead(flow->unsent, header->next_expected) <= 0;
 }
 
-/* --- Round trip time ------------------------------------------------------------------------- */
+/* --- Round trip time --- */
 
 static void ack_sample(struct efe *efe, uint64_t now, struct efe_flow *flow, const struct efe_header *header)
 {
@@ -34,7 +35,7 @@ static void ack_sample(struct efe *efe, uint64_t now, struct efe_flow *flow, con
     }
 }
 
-/* --- Window ---------------------------------------------------------------------------------- */
+/* --- Window --- */
 
 /* Frames overtake each other: only the youngest one's window counts. */
 static void ack_window(uint64_t now, struct efe_flow *flow, const struct efe_header *header)
@@ -59,9 +60,10 @@ void efe_ack_watch_window(struct efe_state *s, uint64_t now, struct efe_flow *fl
     }
 }
 
-/* --- Acknowledgments ------------------------------------------------------------------------- */
+/* --- Acknowledgments --- */
 
-/* Frames before next_expected are done with. Returns whether any of them was not known to have arrived. */
+/* Frames before next_expected are done with. Returns whether any of them was not known to have
+ * arrived. */
 static bool ack_cumulative(struct efe *efe, uint64_t now, struct efe_flow *flow, uint32_t next_expected)
 {
     struct efe_state *s = efe_state(efe);
@@ -122,7 +124,7 @@ void efe_ack_receive(struct efe *efe, uint64_t now, struct efe_flow *flow, const
     efe_ack_watch_window(s, now, flow);
 }
 
-/* --- Timers ---------------------------------------------------------------------------------- */
+/* --- Timers --- */
 
 static void ack_timeout(struct efe *efe, uint64_t now, struct efe_flow *flow)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A flow may have as many buffers as are free: alone it gets half of its kind's, with others an equal share. The last quarter is for
- * flows whose peers take frames, so that those that have stopped leave something to the others. Flows that wait for a buffer are in a
- * list and are told in turn; while there are any, no other flow gets one.
+ * A flow may have as many buffers as are free: alone it gets half of its kind's, with others an
+ * equal share. The last quarter is for flows whose peers take frames, so that those that have
+ * stopped leave something to the others. Flows that wait for a buffer are in a list and are told in
+ * turn; while there are any, no other flow gets one.
  */
 #include "devices/rnic/efe/credit.h"
 
@@ -30,14 +31,15 @@ static bool room_in_pool(const struct efe_state *s, const struct efe_flow *flow)
     return free > last && efe_outstanding(flow) < free;
 }
 
-/* What cannot be sent now is of no use in a buffer, except one frame, for which the window is asked. */
+/* What cannot be sent now is of no use in a buffer, except one frame, for which the window is
+ * asked. */
 static bool room_in_window(const struct efe_flow *flow)
 {
     uint32_t outstanding = efe_outstanding(flow);
     return outstanding == 0 || (outstanding < EFE_WINDOW_MAX && room_is_open(flow));
 }
 
-/* --- Flows that wait ------------------------------------------------------------------------- */
+/* --- Flows that wait --- */
 
 static void pool_append(struct efe_state *s, struct efe_flow *flow)
 {
@@ -100,7 +102,7 @@ void efe_credit_notify(struct efe *efe)
     }
 }
 
-/* --- Slots ----------------------------------------------------------------------------------- */
+/* --- Slots --- */
 
 static uint32_t room_take(struct efe_state *s, enum efe_slot_state state)
 {
@@ -120,8 +122,8 @@ uint32_t efe_credit_reserve(struct efe_state *s, struct efe_flow *flow)
     if (room && in_turn) {
         flow->reserved = room_take(s, EFE_SLOT_RESERVED);
     }
-    s->pool_freed |=
-        room && !in_turn; /* those before it in the list may have none: its turn is to come at once */
+    /* those before it in the list may have none: its turn is to come at once */
+    s->pool_freed |= room && !in_turn;
     if (flow->reserved != EFE_NONE) {
         efe_credit_forget(s, flow);
         return flow->reserved;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* EFE's buffers: who may have how many, and which flows wait for one. Half of them are for frames to send, half for received ones. */
+/* EFE's buffers: who may have how many, and which flows wait for one. Half of them are for frames
+ * to send, half for received ones. */
 #ifndef DEVICES_RNIC_EFE_CREDIT_H
 #define DEVICES_RNIC_EFE_CREDIT_H
 
 #include "devices/rnic/efe/state.h"
 
-/* The slot that is reserved for the flow's next frame to send; EFE_NONE: it may not have one now, and is told when it may. */
+/* The slot that is reserved for the flow's next frame to send; EFE_NONE: it may not have one now,
+ * and is told when it may. */
 uint32_t efe_credit_reserve(struct efe_state *s, struct efe_flow *flow);
 /* A slot for a frame that the flow received; EFE_NONE: it may not have one. */
 uint32_t efe_credit_keep(struct efe_state *s, struct efe_flow *flow);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* EFE's public functions: the area, functions of the adapter, flows as the layer above sees them, wire and clock. */
+/* EFE's public functions: the area, functions of the adapter, flows as the layer above sees them,
+ * wire and clock. */
 #include "devices/rnic/efe/efe.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@
 
 enum { AREA_ALIGNMENT = 64, GROUP_MAC = 1 };
 
-/* --- The area -------------------------------------------------------------------------------- */
+/* --- The area --- */
 
 static uint64_t area_part(uint64_t *end, uint64_t bytes)
 {
@@ -73,7 +74,7 @@ const struct efe_counters *efe_counted(const struct efe *efe)
     return &efe_state(efe)->counters;
 }
 
-/* --- Functions ------------------------------------------------------------------------------- */
+/* --- Functions --- */
 
 void efe_function_enable(struct efe *efe, uint16_t fn)
 {
@@ -100,7 +101,7 @@ void efe_function_reset(struct efe *efe, uint64_t now, uint16_t fn)
     efe_credit_notify(efe);
 }
 
-/* --- Flows ----------------------------------------------------------------------------------- */
+/* --- Flows --- */
 
 /* NULL: there is no such open flow. */
 static struct efe_flow *flow_at(const struct efe *efe, uint32_t index)
@@ -173,7 +174,7 @@ void efe_describe(const struct efe *efe, uint32_t index, struct efe_flow_info *o
     out->in_flight = path->in_flight;
 }
 
-/* --- Sending --------------------------------------------------------------------------------- */
+/* --- Sending --- */
 
 uint8_t *efe_reserve(struct efe *efe, uint32_t index)
 {
@@ -259,7 +260,7 @@ void efe_resume(struct efe *efe, uint64_t now, uint32_t index)
     }
 }
 
-/* --- Wire and clock -------------------------------------------------------------------------- */
+/* --- Wire and clock --- */
 
 void efe_receive(struct efe *efe, uint64_t now, const uint8_t *frame, uint32_t bytes)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens to a flow of EFE: how it begins and ends, the frames that come for it, acknowledgments and their absence. */
+/* What happens to a flow of EFE: how it begins and ends, the frames that come for it,
+ * acknowledgments and their absence. */
 #ifndef DEVICES_RNIC_EFE_FLOW_H
 #define DEVICES_RNIC_EFE_FLOW_H
 
@@ -7,11 +8,12 @@
 
 /* --- life.c: beginning and end --- */
 
-/* A new flow; if need be, the flow that has been idle for longest gives way, and its peer is told. NULL: all are in use. */
+/* A new flow; if need be, the flow that has been idle for longest gives way, and its peer is told.
+ * NULL: all are in use. */
 struct efe_flow *efe_life_begin(struct efe *efe, uint64_t now, uint16_t local_fn, const uint8_t remote_mac[6],
                                 uint16_t remote_fn);
-/* The open flow ends. The peer is told unless it was it who said so. dead() is called at once, unless the flow is left over with frames
- * that the layer above is still to take. */
+/* The open flow ends. The peer is told unless it was it who said so. dead() is called at once,
+ * unless the flow is left over with frames that the layer above is still to take. */
 void efe_life_end(struct efe *efe, uint64_t now, struct efe_flow *flow, enum efe_death why);
 /* A flow that was left over ends, and what it still keeps with it. dead() is called. */
 void efe_life_finish(struct efe *efe, struct efe_flow *flow, enum efe_death why);
@@ -29,7 +31,8 @@ void efe_receive_deliver(struct efe *efe, struct efe_flow *flow);
 
 /* Whether the frame acknowledges nothing but what was sent, or less than is known. */
 bool efe_ack_is_possible(const struct efe_flow *flow, const struct efe_header *header);
-/* Takes in next_expected, window, echo and, if not NULL, the selective acknowledgment of a possible frame of a heard flow. */
+/* Takes in next_expected, window, echo and, if not NULL, the selective acknowledgment of a possible
+ * frame of a heard flow. */
 void efe_ack_receive(struct efe *efe, uint64_t now, struct efe_flow *flow, const struct efe_header *header,
                      const uint8_t *sack);
 /* Does what the flow's timers are due for, but for its end. */

@@ -43,7 +43,8 @@ static bool frame_length_fits(unsigned type, uint32_t payload_bytes)
     return efe_type_is_numbered(type) || payload_bytes == 0;
 }
 
-/* The CRC of headers and payload, and where it stands. Its bytes are in the order of MPA's: the lowest first. */
+/* The CRC of headers and payload, and where it stands. Its bytes are in the order of MPA's: the
+ * lowest first. */
 static uint32_t frame_crc(const uint8_t *frame, uint32_t *at)
 {
     *at = EFE_PAYLOAD_AT + (uint32_t)vipl_get16(frame + AT_PAYLOAD_BYTES);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The frame of EFE: bytes in, structures out, and back. Pure functions; whether a frame fits its flow is the caller's affair.
- * docs/rnic/efe.md has the table. Numbers are big-endian; offsets below count from the destination MAC.
+ * The frame of EFE: bytes in, structures out, and back. Pure functions; whether a frame fits its
+ * flow is the caller's affair. docs/rnic-efe.md has the table. Numbers are big-endian; offsets
+ * below count from the destination MAC.
  */
 #ifndef DEVICES_RNIC_EFE_FRAME_H
 #define DEVICES_RNIC_EFE_FRAME_H
@@ -18,8 +19,8 @@ enum {
     EFE_PAYLOAD_AT = EFE_ETHERNET_BYTES + EFE_HEADER_BYTES,
     EFE_CRC_BYTES = 4, /* directly behind the payload; Ethernet's padding comes after it */
     EFE_SACK_BYTES = 32,
-    EFE_WINDOW_MAX =
-        256, /* frames of a flow that may be on their way: a bit of the selective acknowledgment each */
+    /* frames of a flow that may be on their way: a bit of the selective acknowledgment each */
+    EFE_WINDOW_MAX = 256,
     EFE_ADAPTER = 0xFFFF /* the function number of the adapter itself */
 };
 
@@ -36,8 +37,9 @@ enum efe_flag {
     EFE_FIRST = 0x80,   /* of the message */
     EFE_LAST = 0x40,    /* of the message */
     EFE_ACK_NOW = 0x20, /* the receiver acknowledges without delay */
-    EFE_NEW =
-        0x10 /* the sender has not heard of this flow from the receiver: next_expected, echo and held say nothing */
+    /* the sender has not heard of this flow from the receiver: next_expected, echo and held say
+     * nothing */
+    EFE_NEW = 0x10
 };
 
 /* All fields of a frame but its payload and CRC. */
@@ -49,11 +51,12 @@ struct efe_header {
     uint16_t payload_bytes;
     uint16_t from_fn;
     uint16_t to_fn;
-    uint32_t
-        epoch; /* of the sender's end of the flow: random, not 0, and the number of its first numbered frame */
-    uint32_t sequence; /* a numbered frame's number; of others, the number that the next one will have */
-    uint32_t
-        next_expected; /* all numbered frames before this one have come. In a reset: the receiver's epoch, or 0 */
+    /* of the sender's end of the flow: random, not 0, and the number of its first numbered frame */
+    uint32_t epoch;
+    /* a numbered frame's number; of others, the number that the next one will have */
+    uint32_t sequence;
+    /* all numbered frames before this one have come. In a reset: the receiver's epoch, or 0 */
+    uint32_t next_expected;
     uint16_t window; /* so many frames, from next_expected on, may be sent */
     uint16_t to_qp;
     uint16_t from_qp;
@@ -76,8 +79,11 @@ enum efe_fault {
     EFE_FAULTS
 };
 
-/* Reads and checks everything that one frame alone shows. `frame` is from the destination MAC on and may be padded. Writes *out
- * if it is EFE_FRAME_OK; the payload is out->payload_bytes at frame + EFE_PAYLOAD_AT. */
+/*
+ * Reads and checks everything that one frame alone shows. `frame` is from the destination MAC on
+ * and may be padded. Writes *out if it is EFE_FRAME_OK; the payload is out->payload_bytes at frame
+ * + EFE_PAYLOAD_AT.
+ */
 enum efe_fault efe_frame_read(const uint8_t *frame, size_t bytes, struct efe_header *out);
 
 /* Writes EFE_PAYLOAD_AT bytes in front of the payload. */
@@ -94,7 +100,8 @@ static inline uint32_t efe_payload_max(uint32_t mtu)
     return mtu - EFE_HEADER_BYTES - EFE_CRC_BYTES;
 }
 
-/* Bit i (from 1 on; bit 0 is always clear) of the selective acknowledgment: frame next_expected + i has come. */
+/* Bit i (from 1 on; bit 0 is always clear) of the selective acknowledgment: frame next_expected + i
+ * has come. */
 static inline bool efe_sack_get(const uint8_t *sack, unsigned i)
 {
     return (sack[i / 8] & 0x80u >> i % 8) != 0;

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Ethernet's header has 14 bytes and EFE's 48: with two bytes in front, the payload begins at a multiple of 64. */
+/* Ethernet's header has 14 bytes and EFE's 48: with two bytes in front, the payload begins at a
+ * multiple of 64. */
 enum { PAD_BYTES = 2, ETHERNET_BYTES = 14, LINE_BYTES = 64 };
 
 static uint32_t frames_stride(uint32_t mtu)

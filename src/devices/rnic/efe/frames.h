@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A pool of buffers, each for one Ethernet frame, named by index: an area without pointers. Buffers that were never taken are never
- * touched, so that they need no memory. */
+/* A pool of buffers, each for one Ethernet frame, named by index: an area without pointers. Buffers
+ * that were never taken are never touched, so that they need no memory. */
 #ifndef DEVICES_RNIC_EFE_FRAMES_H
 #define DEVICES_RNIC_EFE_FRAMES_H
 
@@ -14,8 +14,9 @@ struct rnic_frames {
     uint32_t count;
     uint32_t stride; /* bytes from one buffer to the next */
     uint32_t fresh;  /* buffers from this one on were never taken */
-    uint32_t
-        given; /* the buffer given back last, which names the one before it; RNIC_NO_FRAME: the list is empty */
+    /* the buffer given back last, which names the one before it; RNIC_NO_FRAME: the list is
+     * empty */
+    uint32_t given;
     uint32_t taken; /* buffers in use */
     uint32_t unused[11];
 };

@@ -20,7 +20,7 @@ enum {
 #define RATE_MIN UINT64_C(1000)
 #define RATE_MAX UINT64_C(1000000000000)
 
-/* --- The text -------------------------------------------------------------------------------- */
+/* --- The text --- */
 
 enum kind { KIND_SEED, KIND_CHANCE, KIND_TIME, KIND_RATE, KIND_QUEUE };
 enum key {
@@ -74,7 +74,8 @@ static bool part_is(struct part part, const char *word)
     return part.length == strlen(word) && memcmp(part.at, word, part.length) == 0;
 }
 
-/* Takes off what stands before the first `mark`, and the mark. False: there is no mark; the whole is taken. */
+/* Takes off what stands before the first `mark`, and the mark. False: there is no mark; the whole
+ * is taken. */
 static bool part_split(struct part *part, char mark, struct part *head)
 {
     const char *end = memchr(part->at, mark, part->length);
@@ -89,7 +90,8 @@ static bool part_split(struct part *part, char mark, struct part *head)
     return true;
 }
 
-/* Takes off the digits that the part begins with. False: there are none, or the number is too great. */
+/* Takes off the digits that the part begins with. False: there are none, or the number is too
+ * great. */
 static bool part_number(struct part *part, uint64_t *out)
 {
     uint64_t number = 0;
@@ -233,7 +235,7 @@ bool rnic_impair_is_perfect(const struct rnic_impair_config *config)
            config->delay_ns == 0 && config->jitter_ns == 0 && config->rate == 0;
 }
 
-/* --- The dice -------------------------------------------------------------------------------- */
+/* --- The dice --- */
 
 void rnic_impair_init(struct rnic_impair *impair, const struct rnic_impair_config *config)
 {

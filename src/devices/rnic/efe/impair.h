@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bad wire, by the dice of a seed: what becomes of each frame that passes. It decides; the switch holds the frames. Pure and
- * deterministic, in the model's time.
+ * A bad wire, by the dice of a seed: what becomes of each frame that passes. It decides; the switch
+ * holds the frames. Pure and deterministic, in the model's time.
  */
 #ifndef DEVICES_RNIC_EFE_IMPAIR_H
 #define DEVICES_RNIC_EFE_IMPAIR_H
@@ -20,12 +20,18 @@ struct rnic_impair_config {
     uint64_t delay_ns;
     uint64_t jitter_ns; /* the delay is at most so much longer or shorter, evenly */
     uint64_t rate;      /* bits in a second; 0: any number */
-    uint32_t queue; /* bytes that wait for the rate; a frame that exceeds them is lost, unless it is alone */
+    /* bytes that wait for the rate; a frame that exceeds them is lost, unless it is alone */
+    uint32_t queue;
 };
 
-/* The words of a text such as "seed=7,loss=0.05,delay=100us,jitter=20us,reorder=0.05,duplicate=0.01,corrupt=0.01,rate=1G,queue=100K".
- * Keys may be left out; none may come twice. Probabilities are decimal fractions of 0 to 1; times end in ns, us, ms or s and are at
- * most 10 s; rates are bits in a second, 1K to 1T, queues bytes, 1 to 1G, and 1M unless given; both end in K, M, G, T or in nothing. An empty text is a perfect wire. False: `error` has why, in one line, and *out is as it was. */
+/*
+ * The words of a text such as
+ * "seed=7,loss=0.05,delay=100us,jitter=20us,reorder=0.05,duplicate=0.01,corrupt=0.01,rate=1G,queue=100K".
+ * Keys may be left out; none may come twice. Probabilities are decimal fractions of 0 to 1; times
+ * end in ns, us, ms or s and are at most 10 s; rates are bits in a second, 1K to 1T, queues bytes,
+ * 1 to 1G, and 1M unless given; both end in K, M, G, T or in nothing. An empty text is a perfect
+ * wire. False: `error` has why, in one line, and *out is as it was.
+ */
 bool rnic_impair_parse(const char *text, struct rnic_impair_config *out, char *error, size_t error_bytes);
 /* Whether frames pass as if there was none. */
 bool rnic_impair_is_perfect(const struct rnic_impair_config *config);

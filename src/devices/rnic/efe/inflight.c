@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each transmission of a path has a number, its order. Frames in flight are in a list by it; a frame that is sent again goes to the
- * end. So a frame is lost if three that were sent after it have arrived, no matter what their own numbers are, and a
- * retransmission that is lost is found in the same way.
+ * Each transmission of a path has a number, its order. Frames in flight are in a list by it; a
+ * frame that is sent again goes to the end. So a frame is lost if three that were sent after it
+ * have arrived, no matter what their own numbers are, and a retransmission that is lost is found in
+ * the same way.
  */
 #include "devices/rnic/efe/inflight.h"
 
@@ -17,7 +18,7 @@ uint32_t efe_inflight_bytes(const struct efe_slot *slot)
     return EFE_PAYLOAD_AT + EFE_CRC_BYTES + (uint32_t)slot->header.payload_bytes;
 }
 
-/* --- Lost frames ----------------------------------------------------------------------------- */
+/* --- Lost frames --- */
 
 static void lost_set(struct efe_flow *flow, uint32_t number, bool lost)
 {
@@ -42,7 +43,7 @@ uint32_t efe_inflight_first_lost(const struct efe_flow *flow)
     return number;
 }
 
-/* --- Frames in flight ------------------------------------------------------------------------ */
+/* --- Frames in flight --- */
 
 static void list_append(struct efe_state *s, struct efe_flow *flow, uint32_t index)
 {
@@ -106,7 +107,8 @@ bool efe_inflight_acked(struct efe_state *s, struct efe_flow *flow, uint32_t ind
     struct efe_path *path = efe_path_of(s, flow);
     efe_inflight_forget(s, flow, index);
     slot->state = EFE_SLOT_ARRIVED;
-    /* An answer that came sooner than any can is to an earlier transmission of the frame, of whose order nothing is known. */
+    /* An answer that came sooner than any can is to an earlier transmission of the frame, of whose
+     * order nothing is known. */
     if (!slot->resent || now - slot->sent_at >= efe_path_base(path)) {
         arrived_note(flow, slot->order);
         efe_path_arrived(s, path, slot->order);

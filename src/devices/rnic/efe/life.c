@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reset can be lost like any frame, and a peer that only receives would not find out. So an ended flow stays in its place for a
- * while, found by no frame, and its reset is repeated; such places are the first to be used for new flows.
+ * A reset can be lost like any frame, and a peer that only receives would not find out. So an ended
+ * flow stays in its place for a while, found by no frame, and its reset is repeated; such places
+ * are the first to be used for new flows.
  *
- * What was acknowledged is delivered, whatever becomes of its sender, who was told that it arrived. So a flow that loses its peer while
- * the layer above refuses its frames is left over: it ends when the layer above has taken what it keeps. Without users above there is
- * nobody who waits for that.
+ * What was acknowledged is delivered, whatever becomes of its sender, who was told that it arrived.
+ * So a flow that loses its peer while the layer above refuses its frames is left over: it ends when
+ * the layer above has taken what it keeps. Without users above there is nobody who waits for that.
  */
 #include "devices/rnic/efe/flow.h"
 
@@ -40,7 +41,8 @@ static void life_reclaim(struct efe *efe, uint64_t now)
     struct efe_flow *flow = efe_flow(s, s->idle_first);
     if (flow->state == EFE_FLOW_OPEN) {
         efe_send_reset(efe, now, flow);
-        efe_send_forget(s, flow); /* it may have a turn for a frame that has arrived in the meantime */
+        /* it may have a turn for a frame that has arrived in the meantime */
+        efe_send_forget(s, flow);
         efe_table_remove(s, flow);
         s->counters.reclaimed++;
     }
@@ -66,7 +68,7 @@ struct efe_flow *efe_life_begin(struct efe *efe, uint64_t now, uint16_t local_fn
     return flow;
 }
 
-/* --- The end --------------------------------------------------------------------------------- */
+/* --- The end --- */
 
 /* The buffers of what was to be sent are free. */
 static void life_empty_outgoing(struct efe_state *s, struct efe_flow *flow)
@@ -95,7 +97,8 @@ static void life_empty_incoming(struct efe_state *s, struct efe_flow *flow, uint
     }
 }
 
-/* No frame finds the flow any more, it has nothing to send, and it keeps nothing but what it has acknowledged. */
+/* No frame finds the flow any more, it has nothing to send, and it keeps nothing but what it has
+ * acknowledged. */
 static void life_cut(struct efe_state *s, uint64_t now, struct efe_flow *flow)
 {
     life_empty_outgoing(s, flow);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The window is judged once per round, that is when a frame that was sent after the last judgement has arrived. The mean round trip
- * time of the round, less the least of late, is the time that frames stand in a queue. Is it too long, the window becomes so small
- * that the queue empties, but not less than half in one round; otherwise it grows by a frame, if it was used up. The mean, and not
- * the least of the round: it is the same for a path that sends much in a round and for one that sends little. That a frame is lost
- * says nothing about queues: the window becomes smaller only if very many are.
+ * The window is judged once per round, that is when a frame that was sent after the last judgement
+ * has arrived. The mean round trip time of the round, less the least of late, is the time that
+ * frames stand in a queue. Is it too long, the window becomes so small that the queue empties, but
+ * not less than half in one round; otherwise it grows by a frame, if it was used up. The mean, and
+ * not the least of the round: it is the same for a path that sends much in a round and for one that
+ * sends little. That a frame is lost says nothing about queues: the window becomes smaller only if
+ * very many are.
  */
 #include "devices/rnic/efe/path.h"
 
@@ -45,7 +47,7 @@ void efe_path_init(const struct efe_state *s, struct efe_path *path, const uint8
     path->base[0] = path->base[1] = EFE_NEVER;
 }
 
-/* --- Round trips ----------------------------------------------------------------------------- */
+/* --- Round trips --- */
 
 uint64_t efe_path_base(const struct efe_path *path)
 {
@@ -72,8 +74,8 @@ void efe_path_sample(struct efe_path *path, uint64_t now, uint64_t rtt)
     path->round_rtt += rtt;
     path->round_samples++;
     if (now >= path->base_until) {
-        bool follows =
-            now < path->base_until + BASE_INTERVAL; /* otherwise nothing came in the interval before */
+        /* otherwise nothing came in the interval before */
+        bool follows = now < path->base_until + BASE_INTERVAL;
         path->base[1] = follows ? path->base[0] : EFE_NEVER;
         path->base[0] = EFE_NEVER;
         path->base_until = now + BASE_INTERVAL;
@@ -99,7 +101,7 @@ uint64_t efe_path_timeout_time(const struct efe_state *s, const struct efe_path 
     return time;
 }
 
-/* --- The window ------------------------------------------------------------------------------ */
+/* --- The window --- */
 
 static void path_set_window(const struct efe_state *s, struct efe_path *path, uint64_t window, uint64_t least)
 {
@@ -180,7 +182,7 @@ void efe_path_timeout(const struct efe_state *s, struct efe_path *path, uint64_t
     path->starting = path->window <= FRAMES_MIN * path_frame(s);
 }
 
-/* --- The pace -------------------------------------------------------------------------------- */
+/* --- The pace --- */
 
 static uint64_t path_slack(const struct efe_state *s)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Congestion control of EFE: one window for all flows between two MACs, driven by delay, and the pace of sending. */
+/* Congestion control of EFE: one window for all flows between two MACs, driven by delay, and the
+ * pace of sending. */
 #ifndef DEVICES_RNIC_EFE_PATH_H
 #define DEVICES_RNIC_EFE_PATH_H
 
@@ -17,7 +18,8 @@ void efe_path_lost(struct efe_path *path);
 /* Nothing was heard of frames of one flow for too long. */
 void efe_path_timeout(const struct efe_state *s, struct efe_path *path, uint64_t now);
 
-/* Whether a frame of so many bytes may be sent now; if not for its window, this notes that more could be used. */
+/* Whether a frame of so many bytes may be sent now; if not for its window, this notes that more
+ * could be used. */
 bool efe_path_may_send(const struct efe_state *s, struct efe_path *path, uint64_t now, uint32_t bytes);
 /* If the pace alone forbids it: when it will not. */
 uint64_t efe_path_next_send(const struct efe_state *s, const struct efe_path *path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiver of a flow. A frame is believed if it is of the life of the flow that is known: its epoch is the peer's, and what it
- * acknowledges was sent. Whatever is not believed changes nothing.
+ * The receiver of a flow. A frame is believed if it is of the life of the flow that is known: its
+ * epoch is the peer's, and what it acknowledges was sent. Whatever is not believed changes nothing.
  */
 #include "devices/rnic/efe/flow.h"
 
@@ -14,7 +14,7 @@
 enum { ACK_FRAMES = 2 };
 #define ACK_TIME (100 * EFE_US)
 
-/* --- Delivery -------------------------------------------------------------------------------- */
+/* --- Delivery --- */
 
 static bool deliver_frame(struct efe *efe, struct efe_flow *flow, const struct efe_header *header,
                           const uint8_t *payload)
@@ -55,7 +55,7 @@ static void receive_count(struct efe_flow *flow)
     }
 }
 
-/* --- Numbered frames ------------------------------------------------------------------------- */
+/* --- Numbered frames --- */
 
 static void receive_keep(struct efe *efe, struct efe_flow *flow, const struct efe_header *header,
                          const uint8_t *frame)
@@ -86,7 +86,8 @@ static void receive_new(struct efe *efe, struct efe_flow *flow, const struct efe
     receive_count(flow);
 }
 
-/* An acknowledgment is due at once if the peer asks for it or may miss something, otherwise with every second frame, or soon. */
+/* An acknowledgment is due at once if the peer asks for it or may miss something, otherwise with
+ * every second frame, or soon. */
 static void receive_owe_ack(uint64_t now, struct efe_flow *flow, bool at_once)
 {
     flow->unacknowledged++;
@@ -97,7 +98,8 @@ static void receive_owe_ack(uint64_t now, struct efe_flow *flow, bool at_once)
     }
 }
 
-/* What is sent from within deliver_frame() does not acknowledge the frame that is being delivered, so that this is owed after it. */
+/* What is sent from within deliver_frame() does not acknowledge the frame that is being delivered,
+ * so that this is owed after it. */
 static void receive_numbered(struct efe *efe, uint64_t now, struct efe_flow *flow,
                              const struct efe_header *header, const uint8_t *frame)
 {
@@ -114,7 +116,7 @@ static void receive_numbered(struct efe *efe, uint64_t now, struct efe_flow *flo
     receive_owe_ack(now, flow, at_once || flow->refused);
 }
 
-/* --- Which life of the flow ------------------------------------------------------------------ */
+/* --- Which life of the flow --- */
 
 /* A peer's first frames: it cannot have sent more than a window since its epoch began. */
 static bool header_is_early(const struct efe_header *header)
@@ -202,7 +204,7 @@ static void receive_reset(struct efe *efe, uint64_t now, struct efe_flow *flow,
     }
 }
 
-/* --- All frames ------------------------------------------------------------------------------ */
+/* --- All frames --- */
 
 static void receive_believed(struct efe *efe, uint64_t now, struct efe_flow *flow,
                              const struct efe_header *header, const uint8_t *frame)

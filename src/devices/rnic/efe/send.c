@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Outgoing frames. Whatever is in a frame about the other direction and about time is filled in at each transmission. */
+/* Outgoing frames. Whatever is in a frame about the other direction and about time is filled in at
+ * each transmission. */
 #include "devices/rnic/efe/send.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ enum { SMALL_BYTES = EFE_PAYLOAD_AT + EFE_SACK_BYTES + EFE_CRC_BYTES, ANSWERS = 
 #define ANSWER_TIME EFE_MS
 #define DEAD_TIME (5000 * EFE_MS)
 
-/* --- Composing ------------------------------------------------------------------------------- */
+/* --- Composing --- */
 
 static uint32_t send_window(const struct efe_state *s, const struct efe_flow *flow)
 {
@@ -50,7 +51,8 @@ static bool send_frame(struct efe *efe, uint8_t *frame, const struct efe_header 
     return taken;
 }
 
-/* The peer knows now what came until here; what came behind a gap, only if the frame has a selective acknowledgment. */
+/* The peer knows now what came until here; what came behind a gap, only if the frame has a
+ * selective acknowledgment. */
 static void send_acknowledged(struct efe_flow *flow, bool selective)
 {
     if (selective || flow->kept == 0) {
@@ -59,7 +61,7 @@ static void send_acknowledged(struct efe_flow *flow, bool selective)
     }
 }
 
-/* --- Frames that are not numbered ------------------------------------------------------------ */
+/* --- Frames that are not numbered --- */
 
 static void send_sack(struct efe_flow *flow, uint8_t *sack)
 {
@@ -108,7 +110,8 @@ void efe_send_reset(struct efe *efe, uint64_t now, const struct efe_flow *flow)
     efe_state(efe)->counters.resets_sent += send_frame(efe, frame, &header);
 }
 
-/* Whether one more answer to a stranger may be sent: so many at once, and one per millisecond after that. */
+/* Whether one more answer to a stranger may be sent: so many at once, and one per millisecond after
+ * that. */
 static bool send_may_answer(struct efe_state *s, uint64_t now)
 {
     uint64_t paid = s->answers_at > now ? s->answers_at : now;
@@ -145,9 +148,10 @@ void efe_send_challenge(struct efe *efe, uint64_t now, struct efe_flow *flow)
     }
 }
 
-/* --- Numbered frames ------------------------------------------------------------------------- */
+/* --- Numbered frames --- */
 
-/* The number of the frame to be sent next: a lost one, or the next new one. False: there is none that the peer would take. */
+/* The number of the frame to be sent next: a lost one, or the next new one. False: there is none
+ * that the peer would take. */
 static bool send_next(const struct efe_flow *flow, uint32_t *number)
 {
     bool lost = flow->lost_count > 0;
@@ -210,7 +214,7 @@ void efe_send_tail(struct efe *efe, uint64_t now, struct efe_flow *flow)
     }
 }
 
-/* --- Turns ----------------------------------------------------------------------------------- */
+/* --- Turns --- */
 
 void efe_send_schedule(struct efe_state *s, struct efe_flow *flow)
 {
@@ -298,7 +302,7 @@ void efe_send_again(struct efe_state *s, uint64_t now, const struct efe_flow *fl
     efe_timer_set(s, s->config.flows + flow->path, now);
 }
 
-/* --- Timers ---------------------------------------------------------------------------------- */
+/* --- Timers --- */
 
 static uint64_t min_time(uint64_t a, uint64_t b)
 {

@@ -26,12 +26,15 @@ void efe_send_probe(struct efe *efe, uint64_t now, struct efe_flow *flow);
 void efe_send_reset(struct efe *efe, uint64_t now, const struct efe_flow *flow);
 /* There is no such flow as this frame is of. At most so often. */
 void efe_send_refusal(struct efe *efe, uint64_t now, const struct efe_header *header);
-/* An acknowledgment to a peer that seems to have begun again: if it has, it resets the flow. At most so often. */
+/* An acknowledgment to a peer that seems to have begun again: if it has, it resets the flow. At
+ * most so often. */
 void efe_send_challenge(struct efe *efe, uint64_t now, struct efe_flow *flow);
 
-/* When the peer has been silent for too long; EFE_NEVER: nothing is awaited of it, neither an acknowledgment nor a missing frame. */
+/* When the peer has been silent for too long; EFE_NEVER: nothing is awaited of it, neither an
+ * acknowledgment nor a missing frame. */
 uint64_t efe_send_dead_at(const struct efe_flow *flow);
-/* The flow's timers are where they belong, and it is among the idle ones or not. After whatever was done to it. */
+/* The flow's timers are where they belong, and it is among the idle ones or not. After whatever was
+ * done to it. */
 void efe_send_refresh(struct efe_state *s, struct efe_flow *flow);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * EFE's area: flows, paths, frames and timers, named by index. Only the files efe*.c include this. One thread at a time is in here,
- * as efe.h says; nothing has another guard.
+ * EFE's area: flows, paths, frames and timers, named by index. Only the files efe*.c include this.
+ * One thread at a time is in here, as efe.h says; nothing has another guard.
  */
 #ifndef DEVICES_RNIC_EFE_STATE_H
 #define DEVICES_RNIC_EFE_STATE_H
@@ -38,7 +38,9 @@ struct efe_slot {
 enum efe_flow_state {
     EFE_FLOW_FREE,
     EFE_FLOW_OPEN,
-    EFE_FLOW_LEFT, /* its peer is gone; no frame belongs to it but those that it keeps, which are still delivered */
+    /* its peer is gone; no frame belongs to it but those that it keeps, which are still
+     * delivered */
+    EFE_FLOW_LEFT,
     EFE_FLOW_ENDED /* no frame belongs to it; its reset is repeated, until the place is needed */
 };
 
@@ -52,7 +54,8 @@ struct efe_flow {
     uint32_t hash_next;
     uint32_t users;
     uint32_t idle_previous,
-        idle_next; /* flows that may be reclaimed; idle_previous is the flow itself: not among them */
+        /* flows that may be reclaimed; idle_previous is the flow itself: not among them */
+        idle_next;
 
     /* Sending. */
     uint32_t epoch;                         /* also the number of the first frame */
@@ -64,7 +67,8 @@ struct efe_flow {
     uint32_t inflight_first, inflight_last; /* slots, by order of transmission */
     uint32_t lost_count;
     uint32_t lost[EFE_WINDOW_MAX / 32]; /* a bit for each number whose frame is EFE_SLOT_LOST */
-    uint64_t arrived[3]; /* the greatest orders of transmissions that arrived, the greatest first; 0: none */
+    /* the greatest orders of transmissions that arrived, the greatest first; 0: none */
+    uint64_t arrived[3];
     uint32_t ready_next; /* in its path's list of flows that may send */
     bool ready;
     bool wants_room; /* efe_reserve() has failed */
@@ -92,13 +96,14 @@ struct efe_flow {
     uint64_t tail_at;    /* the last frame in flight is sent again, to be told what is missing */
     uint64_t timeout_at; /* all frames in flight are taken for lost */
     uint64_t probe_at;   /* the window is asked for; in an ended flow: the reset is repeated */
-    uint64_t
-        valid_at;     /* when something valid came, or something became outstanding after there was nothing */
+    /* when something valid came, or something became outstanding after there was nothing */
+    uint64_t valid_at;
     uint32_t backoff; /* timeouts, probes or repeated resets in succession */
     bool tail_sent;   /* since a frame arrived */
 
     uint32_t outgoing[EFE_WINDOW_MAX]; /* slots by number: from `first` to `end` */
-    uint32_t incoming[EFE_WINDOW_MAX]; /* slots by number: within EFE_WINDOW_MAX of `undelivered`; EFE_NONE */
+    /* slots by number: within EFE_WINDOW_MAX of `undelivered`; EFE_NONE */
+    uint32_t incoming[EFE_WINDOW_MAX];
 };
 
 /* All flows to one MAC share the way. Its congestion window is in bytes. */
@@ -113,24 +118,27 @@ struct efe_path {
     uint32_t ready_first, ready_last; /* flows that may send, in turn */
     uint32_t window;                  /* bytes that may be in flight */
     uint32_t in_flight;
-    uint64_t order;          /* of the next transmission, from 1 */
-    uint64_t round_end;      /* the round ends when a transmission of this order or a later one has arrived */
+    uint64_t order; /* of the next transmission, from 1 */
+    /* the round ends when a transmission of this order or a later one has arrived */
+    uint64_t round_end;
     uint32_t arrived, lost;  /* frames, since losses were judged last */
     uint64_t round_rtt;      /* the sum of the round trip times of the round ... */
     uint32_t round_samples;  /* ... so many */
     uint64_t rtt, deviation; /* smoothed, in ns */
     bool measured;           /* they are known */
-    uint64_t base[2];        /* the least round trip time of this interval and of the one before; EFE_NEVER */
-    uint64_t base_until;     /* the interval's end */
-    uint64_t next_send;      /* the pace */
-    uint64_t cut_until;      /* no further timeout makes the window smaller before */
+    /* the least round trip time of this interval and of the one before; EFE_NEVER */
+    uint64_t base[2];
+    uint64_t base_until; /* the interval's end */
+    uint64_t next_send;  /* the pace */
+    uint64_t cut_until;  /* no further timeout makes the window smaller before */
 };
 
 struct efe_state {
     struct efe_config config;
     struct efe_counters counters;
     uint64_t random;
-    uint64_t answers_at;           /* the limit of answers to strangers: when the last of them was paid for */
+    /* the limit of answers to strangers: when the last of them was paid for */
+    uint64_t answers_at;
     uint32_t flow_free, path_free; /* lists, by hash_next */
     uint32_t idle_first, idle_last;
     uint32_t blocked_first;                     /* paths */

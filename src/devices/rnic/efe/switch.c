@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The embedded switch. A frame is held by the impairment until it is due, in a heap by (time, order of coming), then waits in the
- * queue of its function, a list. Queues with frames take turns.
+ * The embedded switch. A frame is held by the impairment until it is due, in a heap by (time, order
+ * of coming), then waits in the queue of its function, a list. Queues with frames take turns.
  */
 #include "devices/rnic/efe/switch.h"
 
@@ -51,7 +51,7 @@ struct state {
     uint64_t queues_at, slots_at, held_at, frames_at;
 };
 
-/* --- The area -------------------------------------------------------------------------------- */
+/* --- The area --- */
 
 static struct state *state_of(const struct rnic_switch *sw)
 {
@@ -129,7 +129,7 @@ const struct rnic_switch_counters *rnic_switch_counted(const struct rnic_switch 
     return &state_of(sw)->counters;
 }
 
-/* --- Queues ---------------------------------------------------------------------------------- */
+/* --- Queues --- */
 
 /* The queue has its turn after all others that wait for theirs. */
 static void turn_append(struct state *s, uint32_t target)
@@ -185,7 +185,7 @@ static bool queue_has_room(struct state *s, uint32_t target)
     return free > 0 && (count < free || count < QUEUE_MIN);
 }
 
-/* --- What the impairment holds --------------------------------------------------------------- */
+/* --- What the impairment holds --- */
 
 static bool held_is_before(const struct held *a, const struct held *b)
 {
@@ -220,7 +220,7 @@ static uint32_t held_take(struct state *s)
     return frame;
 }
 
-/* --- Frames ---------------------------------------------------------------------------------- */
+/* --- Frames --- */
 
 static uint32_t frame_target(struct state *s, const uint8_t *frame)
 {

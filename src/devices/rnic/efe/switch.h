@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The adapter's embedded switch: frames for its own MAC wait in a bounded queue of the function that they are for, others leave by
- * the wire. An impairment may lie on both ways. Nothing is dropped but by the impairment: a sender is told that a queue is full.
+ * The adapter's embedded switch: frames for its own MAC wait in a bounded queue of the function
+ * that they are for, others leave by the wire. An impairment may lie on both ways. Nothing is
+ * dropped but by the impairment: a sender is told that a queue is full.
  *
- * Pure and deterministic; all state lies in an area without pointers. A callback must not call the switch, except that arrive() may
- * cause rnic_switch_send().
+ * Pure and deterministic; all state lies in an area without pointers. A callback must not call the
+ * switch, except that arrive() may cause rnic_switch_send().
  */
 #ifndef DEVICES_RNIC_EFE_SWITCH_H
 #define DEVICES_RNIC_EFE_SWITCH_H
@@ -17,8 +18,9 @@
 
 struct rnic_switch_config {
     uint32_t functions; /* 1 to 256; the adapter itself has a queue besides */
-    uint32_t frames;    /* 16 to 1,048,576: that wait in queues or are held by the impairment, together */
-    uint32_t mtu;       /* 576 to 9,000 */
+    /* 16 to 1,048,576: that wait in queues or are held by the impairment, together */
+    uint32_t frames;
+    uint32_t mtu; /* 576 to 9,000 */
     uint8_t mac[6];
     struct rnic_impair_config impair;
 };
@@ -57,11 +59,14 @@ void rnic_switch_attach(struct rnic_switch *sw, void *area, const struct rnic_sw
 /* Another wire from now on; what is on its way stays so. */
 void rnic_switch_impair(struct rnic_switch *sw, const struct rnic_impair_config *impair);
 
-/* Takes a frame of EFE that this adapter sends. False: no room now; there may be after the next rnic_switch_advance(). A frame that is
- * longer than the MTU allows, or shorter than its headers, is taken and counted as lost. */
+/*
+ * Takes a frame of EFE that this adapter sends. False: no room now; there may be after the next
+ * rnic_switch_advance(). A frame that is longer than the MTU allows, or shorter than its headers,
+ * is taken and counted as lost.
+ */
 bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, const uint8_t *frame, uint32_t bytes);
-/* Lets what is due leave or join its queue, then hands out at most `most` frames of the queues, function by function. Returns how
- * many it handed out. */
+/* Lets what is due leave or join its queue, then hands out at most `most` frames of the queues,
+ * function by function. Returns how many it handed out. */
 uint32_t rnic_switch_advance(struct rnic_switch *sw, uint64_t now, uint32_t most);
 /* When something is due: 0: at once; UINT64_MAX: nothing is. */
 uint64_t rnic_switch_deadline(const struct rnic_switch *sw);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two hash tables with chains by index, free lists, and the list of idle flows in the order in which they became so. */
+/* Two hash tables with chains by index, free lists, and the list of idle flows in the order in
+ * which they became so. */
 #include "devices/rnic/efe/table.h"
 
 #include <string.h>
@@ -47,7 +48,7 @@ void efe_table_init(struct efe_state *s)
     }
 }
 
-/* --- Paths ----------------------------------------------------------------------------------- */
+/* --- Paths --- */
 
 static uint32_t path_find(const struct efe_state *s, const uint8_t mac[6])
 {
@@ -103,7 +104,7 @@ static void path_leave(struct efe_state *s, uint32_t index)
     s->path_free = index;
 }
 
-/* --- Flows ----------------------------------------------------------------------------------- */
+/* --- Flows --- */
 
 struct efe_flow *efe_table_find(const struct efe_state *s, uint16_t local_fn, const uint8_t remote_mac[6],
                                 uint16_t remote_fn)
@@ -173,7 +174,7 @@ void efe_table_free(struct efe_state *s, struct efe_flow *flow)
     s->flow_free = index;
 }
 
-/* --- Idle flows ------------------------------------------------------------------------------ */
+/* --- Idle flows --- */
 
 static void idle_insert(struct efe_state *s, struct efe_flow *flow, uint32_t previous, uint32_t next)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* EFE's tables of flows and paths: finding, making and removing entries, which flows are idle, and their timers. */
+/* EFE's tables of flows and paths: finding, making and removing entries, which flows are idle, and
+ * their timers. */
 #ifndef DEVICES_RNIC_EFE_TABLE_H
 #define DEVICES_RNIC_EFE_TABLE_H
 
@@ -21,10 +22,12 @@ void efe_table_set_idle(struct efe_state *s, struct efe_flow *flow, bool idle);
 /* It is the first to be reclaimed. */
 void efe_table_set_useless(struct efe_state *s, struct efe_flow *flow);
 
-/* --- timer.c: one timer for each flow and one for each path; the next one is at hand, whatever their number --- */
+/* --- timer.c: one timer for each flow and one for each path; the next one is at hand, whatever
+ * their number --- */
 
 void efe_timer_init(struct efe_state *s);
-/* EFE_NEVER: the timer is not set. `timer` is a flow's number, or the number of flows and a path's. */
+/* EFE_NEVER: the timer is not set. `timer` is a flow's number, or the number of flows and a
+ * path's. */
 void efe_timer_set(struct efe_state *s, uint32_t timer, uint64_t due);
 /* The timer that is due first, of several the one with the least number; EFE_NONE: none is set. */
 uint32_t efe_timer_first(const struct efe_state *s);
