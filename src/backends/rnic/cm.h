@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Control messages of VIPL's driver: how connections begin and end. Each begins with the header
- * CONTROL of the data sheet; what follows is big-endian too:
+ * Control messages of VIPL's driver, by which connections begin and end. A message begins with the
+ * header CONTROL of the data sheet. The fields that follow are big-endian too:
  *
- *   REQUEST     the discriminator that is asked for, then the attributes, then the requester's own discriminator
+ *   REQUEST     the discriminator that is called, the attributes, the requester's discriminator
  *   ACCEPT      the attributes
  *   REJECT      REASON says why; with CM_DISAGREES four bytes, a VIP_RETURN
- *   CANCEL      the discriminator that was asked for; with REASON CM_ELSEWHERE, it is not for the queue pair that it names as its destination
+ *   CANCEL      the discriminator that was called; with REASON CM_ELSEWHERE the message does not
+ *               concern the queue pair that it names as its destination
  *   READY, DISCONNECT   nothing
  *   REFUSED     from a card: at least the header of the request
  *
@@ -14,10 +15,9 @@
  * 16 addresses of 32 bits; reliability (2), a VIP_SERVICE_...; MaxTransferSize (8); IRD (1); ORD
  * (1); bytes of the requester's discriminator (2).
  *
- * REJECT with CM_PENDING is no end: a program is to answer, sooner or later. ACCEPT, REJECT and
- * READY name the queue pair and the serial number of the request that they belong to; so do CANCEL
- * and DISCONNECT, and anything that does not fit is ignored or, where the other side would wait for
- * ever, answered by CANCEL or DISCONNECT.
+ * REJECT with CM_PENDING does not end the request: a program will answer later. Every message after
+ * REQUEST names the queue pair and the serial number of its request. A message that matches no
+ * request is ignored; if its sender would wait for ever, it is answered by CANCEL or DISCONNECT.
  */
 #ifndef BACKENDS_RNIC_CM_H
 #define BACKENDS_RNIC_CM_H
@@ -34,9 +34,9 @@ enum { CM_ELSEWHERE = 1 };
 /* REASON of a REJECT. */
 enum {
     CM_REJECTED = 1, /* by the program */
-    CM_DISAGREES,    /* what the two VIs are does not fit */
-    CM_NO_MATCH,     /* no program takes such requests now */
-    CM_FULL,         /* too many requests wait: try again */
+    CM_DISAGREES,    /* the attributes of the two VIs do not agree */
+    CM_NO_MATCH,     /* no program listens for such requests now */
+    CM_FULL,         /* too many requests are waiting: the requester tries again */
     CM_PENDING       /* the request has arrived and waits for an answer */
 };
 
@@ -62,8 +62,9 @@ struct cm_message {
     uint8_t ord;
 };
 
+/* Writes the message and returns its length. */
 size_t vipl_rnic_cm_write(const struct cm_message *message, uint8_t out[CM_MAX_BYTES]);
-/* False: it is no valid message. */
+/* Returns false if the bytes are no valid message. */
 bool vipl_rnic_cm_read(const uint8_t *bytes, size_t length, struct cm_message *out);
 
 #endif

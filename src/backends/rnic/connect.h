@@ -5,61 +5,67 @@
 
 #include "backends/rnic/rnic.h"
 
-/* How far a request has got. */
+/* The best answer to a request so far; later values are better. */
 enum rnic_heard {
     RNIC_HEARD_NOTHING,
-    RNIC_HEARD_NO_MATCH, /* the card, or a driver, has no listener for it */
-    RNIC_HEARD_BUSY,     /* there is no room for it now */
-    /* it waits for a program: which counts, when several drivers have been asked */
+    RNIC_HEARD_NO_MATCH, /* the card or a driver has no listener for the request */
+    RNIC_HEARD_BUSY,     /* there is no room for the request now */
+    /* the request waits for a program; this answer of one driver counts more than those of
+     * others */
     RNIC_HEARD_PENDING
 };
 
-/* A request under way, of either model. Guarded by the registry. */
+/* A connection request under way, client-server or peer-to-peer. Guarded by the registry. */
 struct rnic_connect_op {
     struct vipl_list link; /* device->ops */
-    /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
+    /* the VI, whose state is REQUESTING (this side sends the request), or WAITING or ACCEPTING (the
+     * peer sends it) */
     struct rnic_vi *rv;
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_vi_params params;
     uint8_t mac[6];
     bool peer;
-    bool tied; /* peer-to-peer, and both sides have the same name: REQUESTING, it may also accept */
+    bool tied; /* peer-to-peer with equal names: a REQUESTING VI may also accept */
     uint32_t serial;
-    enum rnic_heard heard; /* of the last request that has been answered */
-    bool answered;         /* the last one has been */
-    bool accepted;         /* by `acceptor`, with `acceptance`; nothing has been made of it yet */
+    enum rnic_heard heard; /* the answer to the last request that was answered */
+    bool answered;         /* the last request has been answered */
+    bool accepted;         /* `acceptor` has sent `acceptance`, which is still to be processed */
     struct vipl_rnic_peer acceptor;
     struct cm_message acceptance;
-    uint16_t function;              /* PENDING: the first that has the request */
-    bool is_shared;                 /* others have it too */
-    unsigned round;                 /* of tries without a listener */
-    uint64_t at;                    /* REQUESTING: when it is sent again */
-    struct rnic_listener *listener; /* where the other side's request is to come; NULL: nowhere */
+    uint16_t function;              /* PENDING: the first function that has the request */
+    bool is_shared;                 /* other functions have the request too */
+    unsigned round;                 /* of attempts that found no listener */
+    uint64_t at;                    /* REQUESTING: when the request is sent again */
+    struct rnic_listener *listener; /* for the peer's request; NULL: there is none */
 };
 
+/* The operations `connect` and `connect_cancel`. */
 VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                              const struct vipl_address *remote, bool peer);
 VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn);
 
-/* The rest under the registry's lock. */
+/* The caller of the functions below holds the registry's lock. */
 
-void vipl_rnic_connect_end(struct rnic_connect_op *op); /* frees it */
-/* Its VI has accepted a peer-to-peer request, of which nothing has become. */
+/* Ends and frees a request. */
+void vipl_rnic_connect_end(struct rnic_connect_op *op);
+/* Continues a peer-to-peer request whose VI had accepted the peer's request, when no connection has
+ * come of that. */
 void vipl_rnic_connect_again(struct rnic_connect_op *op);
-/* ACCEPT, REJECT, REFUSED. */
+/* Handles ACCEPT, REJECT and REFUSED. */
 void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message);
-/* The sender ends what it had accepted. False: no request has its acceptance. */
+/* The sender withdraws its ACCEPT. Returns false if no request has that ACCEPT. */
 bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic_peer *from,
                               const struct cm_message *message);
-/* All that has come has been heard: VIs whose requests are accepted by now are CONNECTED. */
+/* Called when all messages that have arrived are handled: connects the VIs whose requests are
+ * accepted. */
 void vipl_rnic_connect_finish(struct rnic_device *device);
-/* A peer-to-peer request: accepted if a VI waits for it. False: none does. */
+/* Accepts a peer-to-peer request if a VI waits for it. Returns false if none does. */
 bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message);
-/* Sends again what is due. When there is something to be done next, by vipl_now_ns(); UINT64_MAX:
- * never. */
+/* Sends requests again that are due. Returns when the next one is due, by vipl_now_ns();
+ * UINT64_MAX: never. */
 uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now);
 
 #endif

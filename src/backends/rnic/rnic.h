@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The device "rnic": VIs on an RDMA card. VIPL's backend in terms of the verbs of verbs.h.
+ * The device "rnic": VIs on an RDMA card. This backend is written in terms of the verbs
+ * (verbs/verbs.h).
  *
- *   rnic.c      the operations of the contract: opening and closing, limits; the cards that this process has open
+ *   rnic.c      the table of operations: opening and closing, limits; the list of open cards
  *   describe.c  what the card is, in words and numbers
  *   names.c     the name service: names of hosts and addresses of cards
  *   region.c    registered memory: maps and steering tags
- *   vi.c        a VI's queue pair: its beginning, its end, and what comes between two connections
- *   data.c      posts; completions; room for more
+ *   vi.c        a VI's queue pair: creation, destruction, and the reset between two connections
+ *   data.c      posts; completions; the growth of queues
  *   loop.c      progress, sleeping
  *   cm.c        control messages, as bytes
  *   connect.c   the requesting side of connections, and peer-to-peer requests
  *   listen.c    the accepting side
- *   conn.c      events of connections: what control messages and errors of queue pairs lead to
+ *   conn.c      events of connections: control messages and errors of queue pairs
  *
- * One function of the card serves a process: its NIC handles share it, and each has a realm and a
- * completion queue of its own.
+ * A process uses one function of the card. Its NIC handles share the function; each has its own
+ * realm and its own completion queue.
  *
- * Copies: none. The card moves payload between the memory of the programs.
+ * Copies: none. The card moves payload directly between the memory of the programs.
  *
- * Locks: the registry's (rank BACKEND) guards everything about connecting, the list of cards and
- * events; `rx` of a NIC handle (rank BACKEND_RX) the taking of completions and the growth of
- * queues; `wanting_lock` (rank BACKEND_TX) one list. A VI's two queues are posted to under the VI's
- * own locks.
+ * Locks: the registry's lock (rank BACKEND) guards everything about connecting, the list of cards,
+ * and events. `rx` of a NIC handle (rank BACKEND_RX) guards the taking of completions and the
+ * growth of queues. `wanting_lock` (rank BACKEND_TX) guards one list. Core holds the VI's send or
+ * receive lock around posts.
  */
 #ifndef BACKENDS_RNIC_RNIC_H
 #define BACKENDS_RNIC_RNIC_H
@@ -44,35 +45,36 @@ struct rnic_offer;
 
 enum { RNIC_QP_CHUNK = 1024, RNIC_REGION_BUCKETS = 4096, RNIC_DEVICE_NAME = 64 };
 
-/* A card that this process has opened. Guarded by the registry, but where a field says
- * otherwise. */
+/* A card that this process has opened. The registry's lock guards the fields that have no other
+ * guard. */
 struct rnic_device {
-    struct vipl_list link;       /* registry.devices, while new NIC handles may use it */
-    char name[RNIC_DEVICE_NAME]; /* constant: what follows "rnic:" */
+    struct vipl_list link;       /* registry.devices, while new NIC handles may use the card */
+    char name[RNIC_DEVICE_NAME]; /* constant: the text after "rnic:" */
     struct vipl_rnic *rnic;      /* constant */
     struct vipl_list nics;       /* rnic_nic.link */
     unsigned nic_count;
-    /* atomic, relaxed: it is dead, and all that depended on it has been told */
+    /* atomic, relaxed: the card is dead, and its connections and requests have failed */
     uint32_t torn_down;
     struct vipl_list listeners;           /* rnic_listener.link */
     struct vipl_list incomings;           /* rnic_incoming.link */
     struct vipl_list ops;                 /* rnic_connect_op.link */
-    bool has_accepted;                    /* one of them may be accepted */
+    bool has_accepted;                    /* one of `ops` may be accepted */
     struct vipl_list accepting;           /* rnic_vi.accepting */
     struct vipl_list pending_disconnects; /* rnic_pending_disconnect.link */
-    uint64_t disconnect_at;               /* when they are told again */
-    /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
+    uint64_t disconnect_at;               /* when pending_disconnects are sent again */
+    /* atomic, relaxed: a request or a DISCONNECT waits for a time; written under the registry's
+     * lock */
     uint32_t timed;
     uint32_t last_listener;
-    /* of a request; begins anywhere: another process may have had this function before, and the
-     * same queue pairs */
+    /* serial number of the last request. The first one is random, because another process may have
+     * used the function and its queue pairs before */
     uint32_t last_serial;
-    /* struct rnic_vi * of each queue pair, in chunks; atomic: set under the registry's lock and
-     * `rx` of the VI's NIC handle, and read under either */
+    /* The struct rnic_vi of each queue pair, in chunks. Atomic: written under the registry's lock
+     * together with `rx` of the VI's NIC handle, read under either */
     void *vis[RNIC_QP_LIMIT / RNIC_QP_CHUNK];
 };
 
-/* An opened NIC handle: what core passes to the operations. */
+/* An opened NIC handle, which core passes to the operations. */
 struct rnic_nic {
     struct vipl_nic *core;      /* constant */
     struct rnic_device *device; /* constant */
@@ -80,9 +82,11 @@ struct rnic_nic {
     struct vipl_list link;      /* device->nics; guarded by the registry */
     struct vipl_rnic_pd pd;     /* constant: the realm */
     unsigned vector;            /* constant: of the completion queue */
-    uint32_t shares_vector;     /* atomic, relaxed: others have it too; never 0 again */
-    struct vipl_rnic_cq *cq;    /* constant */
-    struct vipl_mutex rx;       /* rank BACKEND_RX: completions are taken, queues grow */
+    /* atomic, relaxed: other NIC handles have this vector too; never 0 again */
+    uint32_t shares_vector;
+    struct vipl_rnic_cq *cq; /* constant */
+    /* rank BACKEND_RX: held while completions are taken and queues grow */
+    struct vipl_mutex rx;
     /* no completion since then, in ns; 0: not known. Guarded by rx */
     uint64_t silent_since;
     struct vipl_list vis;           /* rnic_vi.link; guarded by the registry */
@@ -91,7 +95,7 @@ struct rnic_nic {
     struct vipl_list wanting;
     /* atomic, relaxed: the list is not empty; written under wanting_lock */
     uint32_t has_wanting;
-    /* constant: the interrupts, and the way to the card; fd -1: there are no interrupts */
+    /* constant: the descriptors of the interrupts and of the bus; fd -1: there are no interrupts */
     struct vipl_pollset waits;
     struct vipl_mutex regions_lock;                /* rank BACKEND_MEM; guards the next two */
     struct vipl_list regions[RNIC_REGION_BUCKETS]; /* rnic_region.link, by tag */
@@ -100,14 +104,14 @@ struct rnic_nic {
 
 enum rnic_vi_state {
     RNIC_VI_IDLE,
-    RNIC_VI_REQUESTING, /* it has sent a request */
-    RNIC_VI_WAITING,    /* peer-to-peer: the other side is to send the request */
-    RNIC_VI_ACCEPTING,  /* the acceptance is sent, the requester's READY is to come */
+    RNIC_VI_REQUESTING, /* the VI has sent a request */
+    RNIC_VI_WAITING,    /* peer-to-peer: the peer will send the request */
+    RNIC_VI_ACCEPTING,  /* ACCEPT is sent; the requester will send READY */
     RNIC_VI_CONNECTED
 };
 
-/* The backend's part of a VI, from a pool: its memory stays of this type. Guarded by the registry,
- * but where a field says otherwise. */
+/* The backend's part of a VI, from a type-stable pool. The registry's lock guards the fields that
+ * have no other guard. */
 struct rnic_vi {
     struct vipl_list link; /* nic->vis; in the pool: free link */
     struct vipl_vi *vi;    /* constant while live */
@@ -115,33 +119,34 @@ struct rnic_vi {
     struct vipl_rnic_qp qp;
     enum rnic_vi_state state;          /* set by rnic_vi_set() */
     struct vipl_list accepting;        /* device->accepting, while it is ACCEPTING */
-    bool was_connected;                /* since it began to accept */
+    bool was_connected;                /* the VI has been CONNECTED since it began to accept */
     struct vipl_rnic_peer peer;        /* ACCEPTING, CONNECTED */
-    uint32_t serial;                   /* of the request under way, or of the connection */
+    uint32_t serial;                   /* of the request under way or of the connection */
     struct rnic_connect_op *op;        /* REQUESTING, WAITING; and ACCEPTING, peer-to-peer */
     struct vipl_vi_params peer_params; /* ACCEPTING */
-    bool peer_gone;                    /* the peer need not be told of the end */
-    /* it is being quiesced: errors of the queue pair are no news */
+    bool peer_gone;                    /* the peer knows of the end of the connection */
+    /* the VI is being quiesced: errors of its queue pair are ignored */
     bool ending;
     uint32_t active; /* atomic, relaxed: the queue pair has left IDLE */
-    /* atomic, relaxed: core knows that it is connected, and the card gets its receives */
+    /* atomic, relaxed: core knows that the VI is connected, and the card gets its receives */
     uint32_t open;
-    uint32_t broken;                   /* atomic, relaxed: the connection has failed; sends fail */
-    uint32_t drained;                  /* atomic, relaxed: DRAINED was taken; written under rx */
-    bool held;                         /* the card knows of receives held back; guarded by the receive lock */
+    uint32_t broken;  /* atomic, relaxed: the connection has failed; sends fail */
+    uint32_t drained; /* atomic, relaxed: DRAINED was taken; written under rx */
+    /* the card knows of receives held back; guarded by the receive lock */
+    bool held;
     struct vipl_list wanting;          /* nic->wanting; guarded by wanting_lock */
-    struct vipl_deferred grow;         /* of the thread that has set `deferred` */
+    struct vipl_deferred grow;         /* owned by the thread that has set `deferred` */
     VIPL_FUTEX_WORD uint32_t deferred; /* atomic: enum in data.c */
 };
 
-/* The backend's part of a VI in core's. */
+/* The part of core's VI that belongs to the backend. */
 struct rnic_vi_area {
     struct rnic_vi *rv;
 };
 
-/* The backend's part of a connection request in core's. */
+/* The part of core's connection request that belongs to the backend. */
 struct rnic_conn_area {
-    struct rnic_offer *offer; /* NULL: the requester has gone; guarded by the registry */
+    struct rnic_offer *offer; /* NULL: the requester is gone; guarded by the registry */
 };
 
 struct vipl_rnic_registry {
@@ -181,8 +186,9 @@ static inline bool rnic_same_peer(const struct vipl_rnic_peer *a, const struct v
 }
 
 /*
- * The live VI that has the queue pair, or NULL. The registry's lock is held, or `rx` of the VI's
- * NIC handle: others' may be gone by the time that this returns, so that the caller compares `nic`.
+ * Returns the live VI that has the queue pair, or NULL. The caller holds the registry's lock, or
+ * `rx` of a NIC handle. Under `rx` alone, a VI of another NIC handle may be destroyed meanwhile:
+ * the caller compares `nic`.
  */
 static inline struct rnic_vi *rnic_vi_at(struct rnic_device *device, uint32_t qp)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands to the card, one at a time, each with its answer. */
+/* Commands to the card. One command is under way at a time. */
 #ifndef BACKENDS_RNIC_VERBS_COMMAND_H
 #define BACKENDS_RNIC_VERBS_COMMAND_H
 
@@ -15,13 +15,13 @@ struct rnic_commands {
     struct vipl_mutex lock;    /* rank RNIC_COMMAND; guards all below */
     struct rnic_block ring;    /* constant */
     struct rnic_block answers; /* constant */
-    struct rnic_block data;    /* constant: what the command under way names in memory */
+    struct rnic_block data;    /* constant: memory for `data` of the command under way */
     uint32_t producer;
 };
 
 struct rnic_command {
     uint8_t entry[RNIC_COMMAND_BYTES];
-    const void *data; /* copied to where the card reads it; NULL: none */
+    const void *data; /* copied to memory that the card reads; NULL: none */
     size_t bytes;     /* of data */
     uint32_t data_at; /* offset in the entry, of the 64-bit IOVA of data */
 };
@@ -32,11 +32,13 @@ struct rnic_answer {
     uint32_t immediate;
 };
 
+/* Allocates the rings. ENOMEM. */
 int vipl_rnic_commands_open(struct vipl_rnic *rnic);
-/* A command with nothing but its opcode and object. */
+/* Initializes a command with its opcode and object. */
 void vipl_rnic_command_init(struct rnic_command *command, const struct vipl_rnic *rnic, unsigned opcode,
                             uint32_t object);
-/* Waits for the answer. `out` may be NULL. */
+/* Posts the command and waits for the answer, which is stored in *out unless `out` is NULL. Returns
+ * an errno value. */
 int vipl_rnic_execute(struct vipl_rnic *rnic, const struct rnic_command *command, struct rnic_answer *out);
 
 #endif

@@ -6,23 +6,24 @@
 #include "backends/rnic/verbs/slab.h"
 #include "backends/rnic/verbs/verbs.h"
 
-/* Fields without a remark belong to the thread that takes completions. */
+/* The thread that takes completions owns the fields that have no comment on access. */
 struct vipl_rnic_cq {
     struct vipl_rnic *rnic; /* constant */
     uint32_t number;        /* constant */
     unsigned vector;        /* constant */
     unsigned log2;
     struct rnic_block ring;
-    struct rnic_block
-        old; /* where entries before `old_end` are, until they have been taken; none: base NULL */
+    /* the ring before the queue grew, with the entries before `old_end`, until they are taken;
+     * base NULL: none */
+    struct rnic_block old;
     unsigned old_log2;
     uint32_t old_end;
     uint32_t consumer;
     uint32_t arm_count;
-    uint32_t room; /* atomic: entries that are not promised to any work */
+    uint32_t room; /* atomic: entries that are not reserved */
 };
 
-/* Whether room for a completion can be had now. */
+/* Returns true if an entry can be reserved now. */
 bool vipl_rnic_cq_has_room(const struct vipl_rnic_cq *cq);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An opened function, inside the driver: what its parts share. */
+/* An opened function: what the files of the driver share. */
 #ifndef BACKENDS_RNIC_VERBS_FUNCTION_H
 #define BACKENDS_RNIC_VERBS_FUNCTION_H
 
@@ -19,12 +19,15 @@ struct rnic_events {
 struct vipl_rnic {
     struct rnic_pci *pci;       /* constant */
     struct vipl_rnic_caps caps; /* constant */
-    bool big;                   /* constant: this processor's byte order, and that of the rings */
-    uint32_t generation;        /* constant: of the process that opened it */
-    /* atomic, relaxed: the card is gone, or does not answer; never 0 again */
+    /* constant: whether this processor, and so the rings, are big-endian */
+    bool big;
+    /* constant: vipl_fork_generation() of the process that opened the function */
+    uint32_t generation;
+    /* atomic, relaxed: the card is gone or does not answer; never 0 again */
     uint32_t dead;
-    uint32_t realms[RNIC_REALMS / 32]; /* atomic: a bit for each one that is taken */
-    uint32_t last_realm;               /* atomic, relaxed: where to look for the next one */
+    uint32_t realms[RNIC_REALMS / 32]; /* atomic: a bit for each realm in use */
+    /* atomic, relaxed: where the search for a free realm begins */
+    uint32_t last_realm;
     struct rnic_slabs slabs;
     struct rnic_commands commands;
     struct rnic_events events;
@@ -35,12 +38,13 @@ static inline uint32_t rnic_register(struct vipl_rnic *rnic, uint32_t offset)
     return rnic->pci->ops->read(rnic->pci, 0, offset);
 }
 
-/* Steps 2 to 5 of section 4 of the data sheet. The entries have been written. `hint`: offset of the
- * hint byte, 0 for none. */
+/* Rings a doorbell: steps 2 to 5 of section 4 of the data sheet. The caller has written the
+ * entries. `hint`: offset of the hint byte; 0: none. */
 void vipl_rnic_ring(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value, uint32_t hint);
-/* A word of BAR2, and its hint byte: for what the card need not wake. */
+/* Stores a word of BAR2, without waking the card. */
 void vipl_rnic_store(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value);
 
+/* Sets a hint byte, without waking the card. */
 void vipl_rnic_hint(struct vipl_rnic *rnic, uint32_t hint);
 
 static inline uint32_t rnic_qp_doorbell(uint32_t qp, uint32_t field)
@@ -68,13 +72,13 @@ static inline uint32_t rnic_owner(const uint8_t *word)
     return vipl_load_acquire((const uint32_t *)(const void *)word);
 }
 
-/* event.c: memory for the ring of events, which the card is told of. ENOMEM. */
+/* event.c: allocates the ring of events. ENOMEM. */
 int vipl_rnic_events_open(struct vipl_rnic *rnic);
 
 /*
- * post.c: the lists of segments that lie outside of work entries. The first function gives back
- * those of the entries from `first` to before `end`; the second one makes sure that there is memory
- * for the next list: ENOMEM.
+ * post.c: the lists of segments that lie outside of work entries. vipl_rnic_drop_lists() frees
+ * those of the entries from `first` to before `end`. vipl_rnic_prepare_lists() makes sure that
+ * memory for the next list is there. ENOMEM.
  */
 void vipl_rnic_drop_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue, uint32_t first,
                           uint32_t end);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory for rings, lists and messages: blocks that are cut from slabs, which are mapped for DMA
- * once each. What is known about the blocks lies elsewhere, because the card may write to a slab.
- * Slabs are kept until the function is closed.
+ * An allocator of memory for rings, lists and messages. Blocks are cut from slabs, each of which is
+ * mapped for DMA once and kept until the function is closed. The allocator's own data is outside
+ * the slabs, because the card can write to a slab.
  */
 #ifndef BACKENDS_RNIC_VERBS_SLAB_H
 #define BACKENDS_RNIC_VERBS_SLAB_H
@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "os/os_mutex.h"
 
-enum { RNIC_BLOCK_SIZES = 6, RNIC_SMALLEST_BLOCK = 64 }; /* 64 to 2,048 bytes: below a page */
+enum { RNIC_BLOCK_SIZES = 6, RNIC_SMALLEST_BLOCK = 64 }; /* 64 to 2,048 bytes: parts of a page */
 
 struct rnic_slabs {
     struct rnic_pci *pci;   /* constant */
@@ -25,7 +25,8 @@ struct rnic_slabs {
     struct vipl_list free[RNIC_BLOCK_SIZES];
 };
 
-/* Some bytes of a slab; a power of two, and aligned to it as far as a page is. */
+/* A block of a slab. Its size is a power of two, and its address a multiple of the size or of the
+ * page size, whichever is smaller. */
 struct rnic_block {
     uint8_t *base; /* NULL: none */
     uint64_t iova;
@@ -33,12 +34,13 @@ struct rnic_block {
 };
 
 void vipl_rnic_slabs_init(struct rnic_slabs *slabs, struct rnic_pci *pci);
-void vipl_rnic_slabs_fini(struct rnic_slabs *slabs); /* all blocks go too */
+/* Frees all slabs, with all blocks. */
+void vipl_rnic_slabs_fini(struct rnic_slabs *slabs);
 
-/* Zeroed bytes, as many as asked for or more. ENOMEM. May ask the system for a slab, but without
- * `may_block`: EAGAIN then. */
+/* Allocates a zeroed block of at least `bytes` bytes. ENOMEM: no memory. EAGAIN: a new slab is
+ * needed, and `may_block` is false. */
 int vipl_rnic_block_get(struct rnic_slabs *slabs, size_t bytes, bool may_block, struct rnic_block *out);
-/* none: nothing */
+/* Frees a block. A block whose base is NULL is ignored. */
 void vipl_rnic_block_put(struct rnic_slabs *slabs, const struct rnic_block *block);
 
 #endif
