@@ -65,7 +65,7 @@ def header(data):
             comma = ',' if i + 1 < len(group) else ''
             note = ' /* %s */' % text if text else ''
             line = '    %s = %s%s%s' % (name, value, comma, note)
-            out.append(line + '\n' if len(line) <= WIDTH else comment(text, '    ') + '    %s = %s%s\n' % (name, value, comma))
+            out.append(line + '\n' if len(line) <= 100 else comment(text, '    ') + '    %s = %s%s\n' % (name, value, comma))
         out.append('};\n')
     out.append('\n/* clang-format on */\n\n#endif\n')
     return ''.join(out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The transaction log: everything that crosses the card's edge, with the model's time, as
- * docs/rnic-log.md has it: text, one line each, in a file whose name ends in .txt, else pcapng,
+ * docs/rnic/log.md has it: text, one line each, in a file whose name ends in .txt, else pcapng,
  * which Wireshark opens.
  */
 #ifndef ADAPTER_LOG_H

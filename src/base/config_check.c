@@ -60,7 +60,7 @@ static void check_name(const char *where, const char *name)
     if (like != NULL) {
         report_once("%s%s is no setting: is %s meant?", where, name, like->name);
     } else {
-        report_once("%s%s is no setting: docs/settings.md has them all", where, name);
+        report_once("%s%s is no setting: docs/use/settings.md has them all", where, name);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The settings of the library: allowed values and defaults. docs/settings.md explains each
+/* The settings of the library: allowed values and defaults. docs/use/settings.md explains each
  * setting. */
 #ifndef VIPL_BASE_SETTINGS_H
 #define VIPL_BASE_SETTINGS_H

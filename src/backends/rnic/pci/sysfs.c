@@ -2,7 +2,7 @@
 /*
  * A card on a machine without an IOMMU: "pci:0000:00:05.0", by the files of its folder in sysfs.
  * The card gets physical addresses, which the kernel's list of this process's pages tells to root.
- * Nothing delivers interrupts, and nothing stops the card: docs/rnic-guest.md says how to keep
+ * Nothing delivers interrupts, and nothing stops the card: docs/rnic/guest.md says how to keep
  * memory where it is. For virtual machines and for bringing hardware up, not for use beside others.
  */
 #include <errno.h>

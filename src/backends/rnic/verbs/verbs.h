@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver of the RDMA card that docs/rnic-hardware.md specifies: the verbs by which a program
+ * The driver of the RDMA card that docs/rnic/hardware.md specifies: the verbs by which a program
  * opens a function of the card, creates its objects, posts work and takes completions. The driver
  * knows no VIs; src/backends/rnic/rnic.c implements VIs with these verbs.
  *

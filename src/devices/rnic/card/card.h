@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The model of the RDMA card that docs/rnic-hardware.md specifies: what a bus, a wire and a clock
+ * The model of the RDMA card that docs/rnic/hardware.md specifies: what a bus, a wire and a clock
  * can do to it, and what it can do to them. It is pure and deterministic: no sockets, no threads,
  * no clock of its own, no allocation after the start. All its state lies in one area without
  * pointers. It knows nothing of the rest of the library but the codecs of src/iwarp.

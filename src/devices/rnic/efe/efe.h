@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * EFE: flows of frames between two functions of adapters, in order and exactly once over a wire
- * that loses, duplicates, reorders and corrupts; docs/rnic-efe.md is the specification. A flow
+ * that loses, duplicates, reorders and corrupts; docs/rnic/efe.md is the specification. A flow
  * joins (function, MAC) here to (function, MAC) there, which may be this same adapter. It appears
  * when either side sends, and dies by a reset or when the peer is silent for too long.
  *

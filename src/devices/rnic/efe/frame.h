@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The frame of EFE: bytes in, structures out, and back. Pure functions; whether a frame fits its
- * flow is the caller's affair. docs/rnic-efe.md has the table. Numbers are big-endian; offsets
+ * flow is the caller's affair. docs/rnic/efe.md has the table. Numbers are big-endian; offsets
  * below count from the destination MAC.
  */
 #ifndef DEVICES_RNIC_EFE_FRAME_H
