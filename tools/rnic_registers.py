@@ -49,7 +49,7 @@ def constants(data):
 
 
 def comment(text, indent=''):
-    lines = textwrap.wrap(text, 94, break_on_hyphens=False)
+    lines = textwrap.wrap(text, 94 - len(indent), break_on_hyphens=False)
     if len(lines) == 1:
         return indent + '/* ' + lines[0] + ' */\n'
     return indent + '/*\n' + ''.join(indent + ' * ' + l + '\n' for l in lines) + indent + ' */\n'
@@ -57,7 +57,7 @@ def comment(text, indent=''):
 
 def header(data):
     out = ['/* SPDX-License-Identifier: MIT */\n',
-           '/* Made by tools/rnic_registers.py from registers.json: change that. docs/rnic/hardware.md explains it. */\n',
+           comment('Made by tools/rnic_registers.py from registers.json: change that. docs/rnic/hardware.md explains it.'),
            '#ifndef RNIC_REGISTERS_H\n#define RNIC_REGISTERS_H\n\n/* clang-format off */\n']
     for title, group in constants(data):
         out.append('\n' + comment(title) + 'enum {\n')

@@ -11,7 +11,7 @@ int tool_parse_options(int argc, char **argv, const struct tool_command *command
 {
     int option;
 
-    while ((option = getopt_long(argc, argv, command->letters, command->names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, command->short_options, command->names, NULL)) != -1) {
         if (option == 'V') {
             tool_print_version();
             return TOOL_OK;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 struct tool_command {
-    const char *letters; /* of the options, as getopt_long() wants them; V and h are among them */
+    const char *short_options; /* of the options, as getopt_long() wants them; V and h are among them */
     const struct option *names;
     void (*print_help)(void);
     bool (*take)(void *into, int option); /* false: a wrong value */

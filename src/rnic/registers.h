@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Made by tools/rnic_registers.py from registers.json: change that. docs/rnic/hardware.md explains it. */
+/*
+ * Made by tools/rnic_registers.py from registers.json: change that. docs/rnic/hardware.md
+ * explains it.
+ */
 #ifndef RNIC_REGISTERS_H
 #define RNIC_REGISTERS_H
 
@@ -71,14 +74,14 @@ enum {
     RNIC_REG_SRAM_BYTES = 0x03C, /* ro; Low-latency device memory; reserved. */
     RNIC_REG_CTRL = 0x040, /* rw; Control. */
     /*
-     * The function works. Ring bases and the byte order are taken over when it is set, and cannot be
-     * changed while it is.
+     * The function works. Ring bases and the byte order are taken over when it is set, and
+     * cannot be changed while it is.
      */
     RNIC_CTRL_ENABLE = 0x1,
     RNIC_CTRL_RESET = 0x2, /* Written as 1: function reset. Reads as 0. */
     /*
-     * 1: big-endian rings, lists, events, completions and doorbells. Writable only while ENABLE is
-     * 0.
+     * 1: big-endian rings, lists, events, completions and doorbells. Writable only while ENABLE
+     * is 0.
      */
     RNIC_CTRL_BYTE_ORDER = 0x4,
     /*
@@ -89,7 +92,10 @@ enum {
     RNIC_REG_STATUS = 0x044, /* ro; State of the function. */
     RNIC_STATUS_READY = 0x1, /* Reset is over. */
     RNIC_STATUS_ENABLED = 0x2, /* The function works. */
-    /* The driver broke a rule that the card cannot contain; only reset helps. ERROR_CODE says which. */
+    /*
+     * The driver broke a rule that the card cannot contain; only reset helps. ERROR_CODE says
+     * which.
+     */
     RNIC_STATUS_CATASTROPHIC = 0x4,
     RNIC_STATUS_LINK_UP = 0x8, /* The wire carries frames. */
     /* ro; The first error since ERROR_COUNT was cleared: a value of ERROR. */
@@ -102,13 +108,13 @@ enum {
     /* rw1c; A bit per vector that has fired; a 1 that is stored clears its bit. */
     RNIC_REG_INT_CAUSE = 0x060,
     /*
-     * rw; A bit per vector that does not fire: its pending bit is set, and it fires when the bit is
-     * cleared.
+     * rw; A bit per vector that does not fire: its pending bit is set, and it fires when the bit
+     * is cleared.
      */
     RNIC_REG_INT_MASK = 0x064,
     /*
-     * rw; Moderation: a vector fires at most once in this number of microseconds. An interrupt is
-     * only delayed.
+     * rw; Moderation: a vector fires at most once in this number of microseconds. An interrupt
+     * is only delayed.
      */
     RNIC_REG_INT_DELAY_US = 0x068,
     /* rw; ... or at once after this number of events; 0: only the time counts. */
@@ -179,8 +185,8 @@ enum {
     RNIC_DB_COMMAND_PRODUCER = 0x0040, /* driver; Running index behind the last command posted. */
     RNIC_DB_EVENT_CONSUMER = 0x0080, /* driver; Running index of the next event to be taken. */
     /*
-     * both; 1,024 bytes: byte i is set by the driver after a doorbell of the queue pairs 64 i to 64
-     * i + 63 was written.
+     * both; 1,024 bytes: byte i is set by the driver after a doorbell of the queue pairs 64 i to
+     * 64 i + 63 was written.
      */
     RNIC_DB_QP_HINTS = 0x10000,
     RNIC_DB_CQ_HINTS = 0x10400, /* both; 1,024 bytes: the same for completion queues. */
@@ -195,8 +201,8 @@ enum {
     RNIC_QPDB_SQ = 0, /* u32; Running index behind the last entry of the send queue. */
     RNIC_QPDB_RQ = 4, /* u32; The same of the receive queue. */
     /*
-     * u32; Not 0: the driver holds receives for which the ring has no room yet. A message that finds
-     * no receive waits.
+     * u32; Not 0: the driver holds receives for which the ring has no room yet. A message that
+     * finds no receive waits.
      */
     RNIC_QPDB_RQ_HELD = 8
 };
@@ -280,8 +286,8 @@ enum {
     RNIC_CMD_MR_VIRTUAL = 24,
     RNIC_CMD_MR_LENGTH = 32, /* u64; Bytes. */
     /*
-     * u64; Linear: the first byte's IOVA. Otherwise the IOVA of the list: 64-bit page addresses, one
-     * after the other.
+     * u64; Linear: the first byte's IOVA. Otherwise the IOVA of the list: 64-bit page addresses,
+     * one after the other.
      */
     RNIC_CMD_MR_IOVA = 40
 };
@@ -333,7 +339,10 @@ enum {
     RNIC_WQE_REMOTE_ADDRESS = 16, /* u64; RDMA: the address at the peer. */
     RNIC_WQE_REMOTE_STAG = 24, /* u32; RDMA: the peer's steering tag. */
     RNIC_WQE_ZERO = 28, /* u32; Zero. */
-    /* 16 bytes; The first segment; with the flag LIST: the IOVA of the array of segments, 8 bytes. */
+    /*
+     * 16 bytes; The first segment; with the flag LIST: the IOVA of the array of segments, 8
+     * bytes.
+     */
     RNIC_WQE_SEGMENT0 = 32,
     RNIC_WQE_SEGMENT1 = 48 /* 16 bytes; The second segment. */
 };
@@ -352,8 +361,8 @@ enum {
     RNIC_CQE_INFO = 20,
     RNIC_CQE_ZERO = 24, /* u32; Zero. */
     /*
-     * u32; The entry's running index in the ring, plus 1: the entry is there when this word says so.
-     * Stored alone, last, with release order.
+     * u32; The entry's running index in the ring, plus 1: the entry is there when this word says
+     * so. Stored alone, last, with release order.
      */
     RNIC_CQE_OWNER = 28
 };
@@ -366,7 +375,10 @@ enum {
     RNIC_EVT_PEER_MAC = 8, /* 6 bytes; CONTROL: where from. PEER_LOST: of what card. */
     RNIC_EVT_PEER_FUNCTION = 14, /* u16 */
     RNIC_EVT_LENGTH = 16, /* u32; CONTROL: bytes of the message. */
-    /* u32; Events of queue pairs that did not fit since the last entry, whose errors QUERY_QP tells. */
+    /*
+     * u32; Events of queue pairs that did not fit since the last entry, whose errors QUERY_QP
+     * tells.
+     */
     RNIC_EVT_MISSED = 20,
     RNIC_EVT_MESSAGE = 32, /* 464 bytes; CONTROL: the message, CONTROL below. */
     RNIC_EVT_OWNER = 508 /* u32; As of a completion entry. */
@@ -397,8 +409,8 @@ enum {
     RNIC_EFE_DESTINATION_FUNCTION = 6,
     RNIC_EFE_EPOCH = 8, /* u32; The sender's, random at the start of a flow. */
     /*
-     * u32; Number of this frame, if it is one that is repeated until it is acknowledged; otherwise
-     * of the next one.
+     * u32; Number of this frame, if it is one that is repeated until it is acknowledged;
+     * otherwise of the next one.
      */
     RNIC_EFE_SEQUENCE = 12,
     RNIC_EFE_NEXT = 16, /* u32; Number that the sender expects next: all before it have arrived. */
@@ -418,8 +430,8 @@ enum {
 enum {
     RNIC_EFE_TYPE_DATA = 1, /* A DDP segment. Numbered. */
     /*
-     * Nothing, or 32 bytes of selective acknowledgment: bit i of byte j tells that frame NEXT + 1 +
-     * 8 j + i has arrived.
+     * Nothing, or 32 bytes of selective acknowledgment: bit i of byte j tells that frame NEXT +
+     * 1 + 8 j + i has arrived.
      */
     RNIC_EFE_TYPE_ACK = 2,
     RNIC_EFE_TYPE_CONTROL = 3, /* A control message. Numbered. */
@@ -447,8 +459,8 @@ enum {
     RNIC_COMMAND_SET_RING = 6, /* A ring for a queue. */
     RNIC_COMMAND_DESTROY_QP = 7, /* Refused (BUSY) but in IDLE and ERROR after DRAINED. */
     /*
-     * The answer has STATE in INFO, the first error's code in LENGTH, and in IMMEDIATE the running
-     * index of the next receive.
+     * The answer has STATE in INFO, the first error's code in LENGTH, and in IMMEDIATE the
+     * running index of the next receive.
      */
     RNIC_COMMAND_QUERY_QP = 8,
     RNIC_COMMAND_REGISTER = 9, /* A steering tag. */
@@ -456,8 +468,8 @@ enum {
     /* The tag OBJECT ends. The answer comes when all DMA that was begun under it is over. */
     RNIC_COMMAND_INVALIDATE = 11,
     /*
-     * Other functions of the card may listen for the same discriminator: then CLAIM decides who has
-     * a REQUEST.
+     * Other functions of the card may listen for the same discriminator: then CLAIM decides who
+     * has a REQUEST.
      */
     RNIC_COMMAND_LISTEN = 12,
     RNIC_COMMAND_UNLISTEN = 13, /* The requests for it that are queued are answered REFUSED. */
@@ -482,15 +494,15 @@ enum {
 /* States of a queue pair. */
 enum {
     /*
-     * Nothing is fetched; frames that name it are refused. Entries that are posted stay. From ERROR:
-     * both queues begin again, at the indices that the doorbells have then.
+     * Nothing is fetched; frames that name it are refused. Entries that are posted stay. From
+     * ERROR: both queues begin again, at the indices that the doorbells have then.
      */
     RNIC_QP_STATE_IDLE = 0,
     RNIC_QP_STATE_RECEIVE = 1, /* The peer is known; receives are executed, sends are not. */
     RNIC_QP_STATE_CONNECTED = 2, /* Both are executed. */
     /*
-     * What was posted before is sent, and what was received before is acknowledged and answered, for
-     * a second at most; then ERROR.
+     * What was posted before is sent, and what was received before is acknowledged and answered,
+     * for a second at most; then ERROR.
      */
     RNIC_QP_STATE_CLOSING = 3,
     /*
@@ -507,7 +519,10 @@ enum {
     RNIC_WORK_WRITE = 2, /* RDMA Write */
     RNIC_WORK_READ = 3, /* RDMA Read */
     RNIC_WORK_RECEIVE = 16,
-    /* In completion entries only: the last one of this queue pair, on each of its completion queues. */
+    /*
+     * In completion entries only: the last one of this queue pair, on each of its completion
+     * queues.
+     */
     RNIC_WORK_DRAINED = 31
 };
 
@@ -552,8 +567,8 @@ enum {
     RNIC_EVENT_LINK = 3, /* STATUS.LINK_UP has changed. */
     RNIC_EVENT_CATASTROPHIC = 4, /* STATUS.CATASTROPHIC is set. */
     /*
-     * The function PEER_FUNCTION of the card PEER_MAC, which has sent to this adapter, was reset, or
-     * its card is silent: its REQUESTs are void.
+     * The function PEER_FUNCTION of the card PEER_MAC, which has sent to this adapter, was
+     * reset, or its card is silent: its REQUESTs are void.
      */
     RNIC_EVENT_PEER_LOST = 5
 };
@@ -583,8 +598,8 @@ enum {
     RNIC_ERROR_RING_INDEX = 17, /* A producer index is more than a ring ahead. */
     RNIC_ERROR_CQ_OVERRUN = 18, /* A completion found its queue full: CATASTROPHIC. */
     /*
-     * A ring could not be read or written: CATASTROPHIC where it was the command, answer, event or
-     * completion ring.
+     * A ring could not be read or written: CATASTROPHIC where it was the command, answer, event
+     * or completion ring.
      */
     RNIC_ERROR_RING_DMA = 19,
     RNIC_ERROR_BAD_SETUP = 20 /* A ring base was not valid when ENABLE was set. */

@@ -104,7 +104,7 @@ void perf_end_destroy(struct perf_end *end);
 bool perf_end_create_vis(struct perf_end *end, bool cq, uint32_t connections, VIP_VI_ATTRIBUTES *attributes);
 bool perf_end_create_rings(struct perf_end *end, const struct perf_shape *shape);
 
-/* Whether the shape is sane and its memory within PERF_MAX_MEMORY. */
+/* Whether the shape is valid and its memory within PERF_MAX_MEMORY. */
 bool perf_shape_fits(const struct perf_shape *shape);
 
 /* Lay out the send descriptors for a run, and clear what it will spin on. */
@@ -158,6 +158,6 @@ struct perf_watch {
 VIP_RETURN perf_watch(struct perf_end *end, struct perf_watch *watch);
 
 /* A call of the library that makes it go on; what completes is kept for perf_next(). */
-VIP_RETURN perf_stir(struct perf_end *end);
+VIP_RETURN perf_progress(struct perf_end *end);
 
 #endif
