@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The card's time. It goes as the system's does, but stands still while the adapter is kept from
- * running, by its user or on a machine that is too busy: to the card a peer whose answer lies there
- * unread would have been silent for all that time, and dead.
+ * The card's time. It advances with the system's time, but stands still while the adapter is not
+ * scheduled, because its user has stopped it or the machine is too busy. Otherwise the card would
+ * consider a peer dead whose answer has arrived and is still unread.
  */
 #ifndef ADAPTER_CLOCK_H
 #define ADAPTER_CLOCK_H
@@ -11,7 +11,7 @@
 
 struct rnic_clock {
     uint64_t lost; /* nanoseconds of the system's time that the card has not seen */
-    /* the system's time when the adapter meant to look next; UINT64_MAX: when it is woken */
+    /* the system's time at which the adapter planned to run next; UINT64_MAX: when it is woken */
     uint64_t due;
 };
 
@@ -20,10 +20,12 @@ static inline void rnic_clock_init(struct rnic_clock *clock, uint64_t now)
     *clock = (struct rnic_clock){0, now};
 }
 
-/* The card's time, which goes on from the last look: now, unless a sleep is announced. */
+/* Returns the card's time at the system's time `now`. The adapter planned to run again at once,
+ * unless it has called rnic_clock_sleep() since. */
 static inline uint64_t rnic_clock_look(struct rnic_clock *clock, uint64_t now)
 {
-    const uint64_t late = 50000000; /* what is usual where others run, too */
+    /* delays up to this one are ordinary where other processes run too */
+    const uint64_t late = 50000000;
     if (now > clock->due && now - clock->due > late) {
         clock->lost += now - clock->due - late;
     }
@@ -31,12 +33,13 @@ static inline uint64_t rnic_clock_look(struct rnic_clock *clock, uint64_t now)
     return now - clock->lost;
 }
 
+/* The adapter plans to sleep until then. */
 static inline void rnic_clock_sleep(struct rnic_clock *clock, uint64_t until)
 {
     clock->due = until;
 }
 
-/* The system's time for one of the card's, as things are; never stays never. */
+/* Converts the card's time into the system's. UINT64_MAX (never) stays UINT64_MAX. */
 static inline uint64_t rnic_clock_system(const struct rnic_clock *clock, uint64_t time)
 {
     return time > UINT64_MAX - clock->lost ? UINT64_MAX : time + clock->lost;

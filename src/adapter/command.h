@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program vipl-rnicd: its options, and what it does. */
+/* The program vipl-rnicd. */
 #ifndef ADAPTER_COMMAND_H
 #define ADAPTER_COMMAND_H
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory that a function's program has mapped for DMA, and access to as much of it as this
- * process can reach: mapped shared memory, or a file that is read and written. The rest is the
- * caller's to exchange in messages.
+ * The memory that a function's program has mapped for DMA. This file accesses the memory that this
+ * process can reach: shared memory that is mapped here, or a file that is read and written. For
+ * other memory the caller exchanges messages with the program.
  *
- * The program is not trusted: its descriptors are looked at before they are used (os.h,
- * vipl_file_identify()), and what it may take up here is limited. The adapter's only thread is in
- * here.
+ * The program is not trusted: vipl_file_identify() checks its descriptors before they are used, and
+ * its use of the adapter's resources is limited. Only the adapter's thread calls these functions.
  */
 #ifndef ADAPTER_DMA_H
 #define ADAPTER_DMA_H
@@ -17,12 +16,12 @@
 
 enum {
     RNIC_DMA_MAX_MAPS = 65535,
-    /* mapped at the same time: the system allows a process 65,530 mappings */
+    /* files that are mapped at the same time: Linux allows a process 65,530 mappings */
     RNIC_DMA_MAX_FILES = 1024,
     RNIC_DMA_MAX_OPEN = 16 /* files that are read and written, and so stay open */
 };
 
-/* One file of the program's, however often it was passed. */
+/* A file of the program. A file that is passed several times is one rnic_dma_file. */
 struct rnic_dma_file;
 
 struct rnic_dma {
@@ -31,39 +30,40 @@ struct rnic_dma {
     unsigned file_count;
     unsigned open_count;
     uint64_t mapped_bytes;
-    struct rnic_dma_file *memory; /* the program's own memory, once that is proven; NULL before */
-    bool is_gone;                 /* that memory was found to be gone: the program has ended */
+    struct rnic_dma_file *memory; /* the program's own memory, once that is proven; NULL: not yet */
+    bool is_gone;                 /* access to `memory` has failed: the program has ended */
 };
 
 void rnic_dma_init(struct rnic_dma *dma);
-void rnic_dma_clear(struct rnic_dma *dma); /* everything is unmapped */
+/* Unmaps everything. */
+void rnic_dma_clear(struct rnic_dma *dma);
 
 /*
- * `fd`: what came along, -1: nothing. It is taken, and -1 is left in its place, or it is the
- * caller's to close. Memory that cannot be reached from here is mapped nevertheless, to be accessed
- * by messages. Not 0: an errno value, and nothing has changed.
+ * Maps memory. *fd: the descriptor that came with the request, or -1. If the function keeps the
+ * descriptor, it stores -1 in *fd; otherwise the caller closes it. Memory that cannot be reached
+ * from here is mapped too, and accessed by messages. On an error nothing has changed.
  */
 int rnic_dma_map(struct rnic_dma *dma, const struct vfu_dma_map *map, int *fd);
-/* Every map within the range goes; none is fine. EINVAL: one is partly outside, and nothing has
- * changed. */
+/* Unmaps every map within the range; there may be none. EINVAL: a map is partly outside the range,
+ * and nothing has changed. */
 int rnic_dma_unmap(struct rnic_dma *dma, uint64_t address, uint64_t bytes);
 
 enum rnic_dma_outcome {
     RNIC_DMA_DONE,
-    RNIC_DMA_REFUSED, /* mapped without this right, or the memory is not there */
-    RNIC_DMA_MESSAGE, /* mapped, but not to be reached from here */
+    RNIC_DMA_REFUSED, /* mapped without this right, or the memory does not exist */
+    RNIC_DMA_MESSAGE, /* mapped, but this process cannot reach it */
     RNIC_DMA_UNMAPPED
 };
 struct rnic_dma_access {
     uint64_t iova;
-    uint8_t *data; /* of the card's */
+    uint8_t *data; /* the card's buffer */
     uint32_t bytes;
-    bool is_write; /* into the program's memory */
+    bool is_write; /* the card writes to the program's memory */
 };
 /*
- * Moves as much of the beginning as one map has, or none. *bytes: how much the outcome is about, at
- * least 1. A write lands in address order, aligned items of 4 or 8 bytes whole, the last one after
- * all others.
+ * Executes the part of the access that lies in its first map. *bytes: the length of that part, at
+ * least 1, which the outcome is about. A write stores in address order; aligned items of 4 or 8
+ * bytes are stored whole, and the last item after all others.
  */
 enum rnic_dma_outcome rnic_dma_move(struct rnic_dma *dma, const struct rnic_dma_access *access,
                                     uint32_t *bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A function of the card and the program that has it: a vfio-user connection, the doorbells that
- * both have mapped, the memory that the card may access, and the events by which it interrupts. The
- * adapter's only thread is in here.
+ * A function of the card and its program: the vfio-user connection, the doorbells that both
+ * processes have mapped, the memory that the card may access, and the eventfds of its interrupts.
+ * Only the adapter's thread calls these functions.
  */
 #ifndef ADAPTER_FUNCTION_H
 #define ADAPTER_FUNCTION_H
@@ -19,8 +19,8 @@ struct rnic_source {
     void (*ready)(struct rnic_source *source);
 };
 
-/* A store to registers that has been answered and is still to be made: at once, or when the card
- * has the memory that it waits for. */
+/* A store to a register that has been answered but not executed. It is executed at once, or after
+ * the access to memory that the card waits for. */
 struct rnic_kept_write {
     uint64_t offset;
     uint64_t value;
@@ -28,73 +28,76 @@ struct rnic_kept_write {
     unsigned bytes;
 };
 enum {
-    RNIC_KEPT_BYTES = 8,    /* of one, at most */
+    RNIC_KEPT_BYTES = 8,    /* of one store, at most */
     RNIC_MAX_ACCESS = 4096, /* bytes of registers that one message reads or writes */
     RNIC_MAX_KEPT = RNIC_MAX_ACCESS / RNIC_KEPT_BYTES
 };
 
-/* A DMA in messages: the card waits for one at a time. */
+/* A DMA by messages. One is under way at a time, and the card waits for it. */
 struct rnic_exchange {
-    uint8_t *data; /* of the one under way; NULL: none is */
-    uint64_t iova; /* of it, as the next two */
+    uint8_t *data; /* the card's buffer; NULL: no DMA is under way */
+    uint64_t iova; /* of the DMA under way, as the next two */
     uint32_t bytes;
     bool is_write;
-    bool failed;    /* the program has said so */
-    uint32_t most;  /* bytes of one that the program takes */
-    uint16_t id;    /* of the last one sent */
-    unsigned late;  /* replies to come that nothing waits for */
-    bool is_silent; /* the last one was not answered in time: no other is sent until it is */
+    bool failed;   /* the program has answered with an error */
+    uint32_t most; /* bytes that the program accepts in one message */
+    uint16_t id;   /* of the last message sent */
+    /* replies that are still to arrive, and for which the card does not wait any more */
+    unsigned late;
+    /* the last message was not answered in time: no other is sent before the answer */
+    bool is_silent;
 };
 
 struct rnic_function {
     struct rnic_source socket_source;
     struct rnic_source process_source;
-    struct rnic_adapter *adapter; /* constant, as the next one */
-    unsigned number;
-    struct vfu_channel channel; /* fd -1: the function has no program */
-    /* readable once the program has ended; -1: the system has no such thing */
+    struct rnic_adapter *adapter; /* constant */
+    unsigned number;              /* constant */
+    struct vfu_channel channel;   /* fd -1: the function has no program */
+    /* becomes readable when the program has ended; -1: the system has no such descriptors */
     int process;
     struct vipl_shm bar2;
     struct rnic_dma dma;
     int events[RNIC_VECTORS]; /* -1: none */
     struct rnic_exchange exchange;
-    struct rnic_kept_write *kept; /* a ring of RNIC_MAX_KEPT, as the next two say */
+    /* a ring of RNIC_MAX_KEPT elements: kept_count from first_kept on */
+    struct rnic_kept_write *kept;
     unsigned first_kept;
     unsigned kept_count;
     bool greeted;         /* VERSION has been answered */
-    bool memory_file;     /* the program knows VFU_DMA_MEMORY_FILE: it is this library */
+    bool memory_file;     /* the program knows VFU_DMA_MEMORY_FILE: it uses this library */
     bool vectors_changed; /* the card's vector table may not say which vectors have events */
-    bool is_blocked;      /* its next request, which has been received, has to wait for the card */
-    bool is_over;         /* the connection is to be closed */
-    bool is_behind;       /* the poll set looks for room in the socket, and not for requests */
+    bool is_blocked;      /* a request that has been received has to wait for the card */
+    bool is_over;         /* the connection shall be closed */
+    bool is_behind;       /* the poll set watches for room in the socket instead of for requests */
     int pid;              /* of the program; 0: not known */
 };
 
 void rnic_function_init(struct rnic_function *function, struct rnic_adapter *adapter, unsigned number);
-/* A program has connected: the function begins for it. The descriptor is taken, also on failure. */
+/* Gives the function to a program that has connected. The function owns `fd`, also on failure. */
 int rnic_function_attach(struct rnic_function *function, int fd);
-/* The program has gone: function reset, and everything of it is closed. Not from within the card's
- * callbacks. */
+/* Called when the program has ended: resets the function and closes the connection. Not called from
+ * the card's callbacks. */
 void rnic_function_detach(struct rnic_function *function);
-/* The program asks for a reset: its memory and its events stay. */
+/* Resets the function for its program. Memory stays mapped, and the eventfds stay. */
 void rnic_function_reset(struct rnic_function *function);
 
-/* Requests and stores that had to wait for the card, and a connection that is over. Not from within
- * the card's callbacks. */
+/* Executes requests and stores that had to wait for the card, and closes a connection that has
+ * ended. Not called from the card's callbacks. */
 void rnic_function_resume(struct rnic_function *function);
 
-/* --- access.c: accesses to a function's registers, of any length, as the card takes them: aligned,
- * of 1, 2, 4 or 8 bytes --- */
+/* --- access.c: register accesses of any length, cut into aligned ones of 1, 2, 4 or 8 bytes --- */
 
 enum { RNIC_CONFIG_BYTES = 4096 };
 
-uint64_t rnic_region_bytes(unsigned region); /* 0: there is no such region */
-/* Whether all of the access lies in a region. */
+/* Returns the size of a region; 0: there is no such region. */
+uint64_t rnic_region_bytes(unsigned region);
+/* Returns true if the whole access lies in a region. */
 bool rnic_access_is_valid(const struct vfu_access *access);
 void rnic_access_read(struct rnic_function *function, const struct vfu_access *access, uint8_t *out);
 void rnic_access_write(struct rnic_function *function, const struct vfu_access *access, const uint8_t *in);
 
-/* --- requests.c: what programs ask of their function over vfio-user, and the replies --- */
+/* --- requests.c: the requests of programs over vfio-user, and the replies --- */
 
 /*
  * Receives one message and executes it. `in_card`: the card is waiting for this program's memory;
@@ -104,11 +107,10 @@ void rnic_access_write(struct rnic_function *function, const struct vfu_access *
  */
 int rnic_request_serve(struct rnic_function *function, bool in_card);
 
-/* --- exchange.c: the card's accesses to a program's memory, by whatever way that can be reached
- * --- */
+/* --- exchange.c: the card's accesses to a program's memory, here or by messages --- */
 
-/* The card accesses the program's memory; called by the card's callbacks. False: there is no such
- * memory. */
+/* Executes an access of the card to the program's memory. Called by the card's callbacks. Returns
+ * false if the memory does not exist. */
 bool rnic_function_dma(struct rnic_function *function, const struct rnic_dma_access *access);
 
 #endif

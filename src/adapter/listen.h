@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The adapter's sockets: who connects gets a function, or whatever else the socket is for. */
+/* The adapter's sockets. A program that connects gets a function, or what else the socket is
+ * for. */
 #ifndef ADAPTER_LISTEN_H
 #define ADAPTER_LISTEN_H
 
@@ -10,21 +11,23 @@ enum { RNIC_MAX_PATH = 108 };
 struct rnic_listener {
     struct rnic_source source;
     struct rnic_adapter *adapter;
-    void (*accepted)(struct rnic_listener *listener, int fd); /* takes the descriptor */
-    struct rnic_function *function; /* which a connection gets; NULL: the next free one */
-    int fd;                         /* -1: it is closed */
+    void (*accepted)(struct rnic_listener *listener, int fd); /* owns `fd` */
+    /* the function that a connection gets; NULL: the next free one */
+    struct rnic_function *function;
+    int fd; /* -1: the listener is closed */
     int lock;
-    bool is_deaf; /* there were no descriptors left to accept with */
+    bool is_deaf; /* accept() has failed: no descriptors were left */
     char path[RNIC_MAX_PATH];
 };
 
 void rnic_listener_init(struct rnic_listener *listener, struct rnic_adapter *adapter,
                         struct rnic_function *function);
-/* Likewise, of a socket at which functions are not given away. */
+/* The same for a socket whose connections get no function: `accepted` is called for each. */
 void rnic_listener_init_for(struct rnic_listener *listener, struct rnic_adapter *adapter,
                             void (*accepted)(struct rnic_listener *listener, int fd));
 int rnic_listener_open(struct rnic_listener *listener, const char *path);
 void rnic_listener_close(struct rnic_listener *listener);
-void rnic_listener_resume(struct rnic_listener *listener); /* descriptors may be free again */
+/* Accepts again, when descriptors may be free. */
+void rnic_listener_resume(struct rnic_listener *listener);
 
 #endif

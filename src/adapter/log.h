@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The transaction log: everything that crosses the card's edge, with the model's time, as
- * docs/rnic/log.md has it: text, one line each, in a file whose name ends in .txt, else pcapng,
- * which Wireshark opens.
+ * The transaction log: every bus transaction and frame of the card, with the card's time, as
+ * docs/rnic-log.md specifies. A file whose name ends in .txt gets one line of text for each; any
+ * other file is in the format pcapng, which Wireshark opens.
  */
 #ifndef ADAPTER_LOG_H
 #define ADAPTER_LOG_H
@@ -13,17 +13,20 @@ struct rnic_log;
 
 enum {
     RNIC_LOG_VERSION = 1,
-    RNIC_LOG_HEAD_BYTES = 28, /* in front of the data of a transaction that is not a frame */
-    RNIC_LOG_LINK_TYPE = 147  /* of them, in pcapng: the first of those for private use */
+    RNIC_LOG_HEAD_BYTES = 28, /* header of a transaction that is not a frame */
+    /* link type of such transactions in pcapng: the first for private use */
+    RNIC_LOG_LINK_TYPE = 147
 };
 
-int rnic_log_open(const char *path, struct rnic_log **out); /* an errno value */
-void rnic_log_close(struct rnic_log *log);                  /* NULL: nothing */
+/* Returns an errno value. */
+int rnic_log_open(const char *path, struct rnic_log **out);
+/* `log` may be NULL. */
+void rnic_log_close(struct rnic_log *log);
 void rnic_log_write(struct rnic_log *log, const struct rnic_transaction *transaction);
-/* What was written so far can be read by others. */
+/* Makes everything that was logged readable by other processes. */
 void rnic_log_flush(struct rnic_log *log);
-/* What has gone wrong since the log was opened: 0, or an errno value; nothing is written after
- * that. */
+/* Returns the first error since the log was opened, an errno value, or 0. Nothing is written after
+ * an error. */
 int rnic_log_error(const struct rnic_log *log);
 
 #endif

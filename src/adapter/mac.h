@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The card's address where neither its user nor an interface has one: of a single card, chosen
- * here. */
+/* Chooses the card's MAC address, if neither the user nor a network interface has given one. */
 #ifndef ADAPTER_MAC_H
 #define ADAPTER_MAC_H
 
@@ -8,11 +7,11 @@
 
 enum { RNIC_MAC_BYTES = 6 };
 
-/* The same for the same machine, user and name, and another one for others, as far as chance
- * goes. */
+/* Derives the address from the machine, the user and a name: always the same for the same three,
+ * and with high probability another one for others. */
 void rnic_mac_of(const char *machine, uint32_t user, const char *name, uint8_t mac[RNIC_MAC_BYTES]);
-/* Of this machine and user, and the path at which the adapter serves, so that others may write it
- * down (/etc/ethers). A path that is not absolute names no adapter: then the address is any. */
+/* Derives the address from this machine, this user and the path of the adapter's socket, so that it
+ * can be written down (/etc/ethers). If the path is not absolute, the address is random. */
 void rnic_mac_choose(const char *path, uint8_t mac[RNIC_MAC_BYTES]);
 
 #endif

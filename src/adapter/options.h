@@ -15,15 +15,17 @@ enum rnic_option_result {
 
 struct rnic_options {
     struct rnic_adapter_config adapter;
-    /* on which to say that it runs, from the background; -1: it stays in the foreground */
+    /* descriptor for the byte that says that the adapter runs in the background; -1: it stays in
+     * the foreground */
     int lifeline;
     bool asks_stats;
-    uint32_t stats_seconds; /* between looks at a running adapter; 0: one look */
+    uint32_t stats_seconds; /* pause between two prints; 0: print once */
 };
 
-/* What an adapter is like of which nothing is said. */
+/* Sets the default of every option. */
 void rnic_options_init(struct rnic_options *options);
-/* RNIC_OPTIONS_WRONG: `text` says what. The strings of the arguments are kept. */
+/* Reads the arguments. RNIC_OPTIONS_WRONG: `text` says what is wrong. The options point to the
+ * arguments. */
 enum rnic_option_result rnic_options_read(struct rnic_options *options, int count, char **arguments,
                                           char *text, size_t size);
 extern const char rnic_options_help[];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a running adapter tells about itself: text, to a process that connects to its socket's path
- * with ".stats" behind it. */
+/* The statistics of a running adapter: text, which a process gets that connects to the path of the
+ * adapter's socket with ".stats" appended. */
 #ifndef ADAPTER_STATS_H
 #define ADAPTER_STATS_H
 
@@ -8,11 +8,12 @@
 
 struct rnic_adapter;
 
+/* Initializes the listener that sends the statistics. */
 void rnic_stats_init(struct rnic_listener *stats, struct rnic_adapter *adapter);
-/* The path at which those ask who ask about the adapter that serves this socket. ENAMETOOLONG: it
- * has none. */
+/* Stores the path of the statistics of the adapter that serves `socket`. ENAMETOOLONG: the path
+ * would be too long. */
 int rnic_stats_path(const char *socket, char path[RNIC_MAX_PATH]);
-/* The text. Returns its length. */
+/* Writes the text and returns its length. */
 size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size);
 
 /* stats_print.c, for vipl-rnicd --stats: asks the adapter of that socket and prints its text, once,

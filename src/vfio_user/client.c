@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request at a time: the thread that makes it holds the lock until the reply is there, and
- * answers meanwhile what the server asks, which may be waiting for that before it replies. A server
- * that says nothing for too long is taken for gone, and hung up on: whatever it had of this process
- * is no longer its. That is long, since the end of one shows by its socket at once: one that is
- * only not run, on a machine that is too busy or by its user's will, shall not cost connections.
+ * One request is under way at a time. The thread that makes the request holds the lock until the
+ * reply has arrived. While it waits, it serves the server's own requests, which the server may need
+ * before it replies. A server that sends nothing for VFU_PATIENCE_MS is disconnected, and loses
+ * what it had of this process. A server that has crashed is noticed at once, by its socket. The
+ * timeout is long so that a server that is only not scheduled, on a busy machine or because its
+ * user has stopped it, keeps its connections.
  */
 #include "vfio_user/client.h"
 
@@ -17,8 +18,8 @@
 
 enum {
     ROOM_MS = 1,
-    MAX_REQUEST = 64 + VFU_MAX_TEXT, /* without data */
-    MAX_TEXT = 4096                  /* of a server's capabilities */
+    MAX_REQUEST = 64 + VFU_MAX_TEXT, /* bytes of a request without its data */
+    MAX_TEXT = 4096                  /* bytes of a server's capabilities */
 };
 
 bool vfu_client_is_gone(const struct vfu_client *client)
@@ -29,13 +30,13 @@ bool vfu_client_is_gone(const struct vfu_client *client)
 static int hang_up(struct vfu_client *c)
 {
     if (!vfu_client_is_gone(c)) {
-        vipl_stream_shutdown(c->channel.fd); /* sleepers on the descriptor wake */
+        vipl_stream_shutdown(c->channel.fd); /* wakes the threads that sleep on the descriptor */
         vipl_store_release(&c->gone, 1);     /* pairs with vfu_client_is_gone() */
     }
     return ENODEV;
 }
 
-/* Everything that was sent is on its way, or the connection is over. */
+/* Sends the bytes that are buffered, or disconnects. */
 static int flush_requests(struct vfu_client *c, uint64_t deadline)
 {
     int error;
@@ -60,7 +61,7 @@ static int send_vfu_message(struct vfu_client *c, const struct vfu_header *heade
     return error == 0 ? flush_requests(c, vipl_deadline(VFU_PATIENCE_MS)) : hang_up(c);
 }
 
-/* --- what the server asks --- */
+/* --- the server's requests --- */
 
 static int access_memory(struct vfu_client *c, const struct vfu_message *m, struct vfu_dma *dma)
 {
@@ -120,8 +121,8 @@ static int read_reply(struct vfu_client *c, const struct vfu_message *m, const s
     return 0;
 }
 
-/* One message that has arrived: an answer is sent, or *is_reply says that it is what `r` waits for
- * and `*error` how that ended. */
+/* Handles one message that has arrived. A request of the server is answered. The reply that `r`
+ * waits for sets *is_reply, and *error to its result. EAGAIN: no message has arrived. */
 static int take_message(struct vfu_client *c, const struct vfu_request *r, bool *is_reply, int *error)
 {
     struct vfu_message m;
@@ -130,7 +131,7 @@ static int take_message(struct vfu_client *c, const struct vfu_request *r, bool 
         return received == EAGAIN ? EAGAIN : hang_up(c);
     }
     bool replies = (m.header.flags & VFU_TYPE) == VFU_REPLY;
-    /* A server that has no function left says so without having been asked. */
+    /* A server without a free function sends an error before it has received a request. */
     bool is_awaited = replies && r != NULL && m.header.command == r->command &&
                       (m.header.id == c->id || (m.header.id == 0 && (m.header.flags & VFU_ERROR) != 0));
     int result = 0;
@@ -150,7 +151,8 @@ static int await_vfu_reply(struct vfu_client *c, const struct vfu_request *r)
     bool is_reply = false;
     int error = 0;
     while (!is_reply) {
-        /* when that is over, one look more: this thread may have been kept from it */
+        /* after the deadline the socket is read once more: this thread may not have been scheduled
+         * before */
         int ms = vipl_ms_left(deadline);
         int result = take_message(c, r, &is_reply, &error);
         if (result == EAGAIN) {
@@ -231,7 +233,7 @@ void vfu_client_serve(struct vfu_client *client)
     vipl_cancel_restore(cancel);
 }
 
-/* --- its life --- */
+/* --- opening and closing --- */
 
 static int greet(struct vfu_client *c)
 {

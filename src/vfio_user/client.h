@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's end of a vfio-user connection: requests that wait for their reply, stores that do
- * not, and answers to what the server asks of this process's memory. Any thread may call at any
- * time.
+ * The client's end of a vfio-user connection. The client makes requests that wait for a reply and
+ * stores that do not, and serves the server's requests for this process's memory. Any thread may
+ * call any function at any time, except vfu_client_open() and vfu_client_close().
  */
 #ifndef VFIO_USER_CLIENT_H
 #define VFIO_USER_CLIENT_H
@@ -11,53 +11,56 @@
 #include "vfio_user/capabilities.h"
 #include "vfio_user/channel.h"
 
-/* A server that says nothing for so long is taken for gone: for a reply, the first one too, and for
- * a place among those that it serves. */
+/* A server that sends nothing for this time is considered gone. The time counts for each reply,
+ * also the first one, and for a place among the clients that the server serves. */
 enum { VFU_PATIENCE_MS = 30000 };
 
-/* The server accesses memory: reads it into `data`, or writes that there. 0, or the errno value
- * that it is told. Called under the lock. */
+/* Called under the lock when the server accesses memory: copies the memory to `data`, or `data` to
+ * the memory. Returns 0, or the errno value that the server is sent. */
 typedef int vfu_client_dma(void *context, const struct vfu_dma *dma, void *data, bool is_write);
 
 struct vfu_client {
-    /* rank VIPL_RANK_PCI; guards all but what is constant or atomic */
+    /* rank VIPL_RANK_PCI; guards the other fields */
     struct vipl_mutex lock;
-    struct vfu_channel channel;     /* its descriptor is constant until the end */
+    struct vfu_channel channel;     /* the descriptor is constant */
     uint16_t id;                    /* of the last request */
-    uint32_t gone;                  /* atomic: the connection is over, for good */
+    uint32_t gone;                  /* atomic: the connection has ended */
     uint8_t *data;                  /* VFU_MAX_DATA for an answer, allocated */
-    vfu_client_dma *dma;            /* constant, as the next two */
-    void *context;                  /* of it */
-    struct vfu_capabilities theirs; /* the server's */
+    vfu_client_dma *dma;            /* constant */
+    void *context;                  /* constant: the argument of dma() */
+    struct vfu_capabilities theirs; /* constant: the server's */
 };
 
 struct vfu_request {
     enum vfu_command command;
     const void *payload;
     size_t bytes;
-    const int *pass; /* descriptors that go along */
+    const int *pass; /* descriptors that are sent with the request */
     unsigned count;
-    void *reply; /* the first reply_bytes of its payload, which must have as many */
-    size_t reply_bytes;
-    size_t *reply_length; /* if not NULL: it may have fewer; how many that were */
-    /* a descriptor that comes with the reply, -1: none did; NULL: it would be closed */
+    void *reply;          /* receives the first reply_bytes bytes of the reply's payload */
+    size_t reply_bytes;   /* a shorter reply ends the connection, unless reply_length is set */
+    size_t *reply_length; /* not NULL: the reply may be shorter; receives its length */
+    /* not NULL: receives the descriptor that comes with the reply; -1: none came */
     int *reply_fd;
 };
 
-/* Takes the descriptor, also on failure, and agrees on the version. EBUSY: the server has no
- * function left. */
+/* Opens a connection on the socket `fd` and negotiates the version. The client owns `fd`, also on
+ * failure. EBUSY: the server has no free function. */
 int vfu_client_open(struct vfu_client *client, int fd, vfu_client_dma *dma, void *context);
-void vfu_client_close(struct vfu_client *client); /* last call */
+/* Closes the connection. The last call. */
+void vfu_client_close(struct vfu_client *client);
 
-/* The error that the server says; ENODEV: the connection is over. */
+/* Makes a request and waits for the reply. Returns the server's errno value. ENODEV: the connection
+ * has ended. */
 int vfu_client_ask(struct vfu_client *client, const struct vfu_request *request);
-/* A store to a region, which is made before whatever is asked later. */
+/* Stores to a region without waiting. The server executes the store before later requests. */
 void vfu_client_post(struct vfu_client *client, const struct vfu_access *access, const uint8_t *data);
-/* Answers what the server asks, and notices its end, without blocking; a thread that finds another
- * one at it returns. */
+/* Serves the server's requests that have arrived, and notices that the server has ended. Never
+ * blocks; does nothing while another thread holds the lock. */
 void vfu_client_progress(struct vfu_client *client);
-/* The same, but waits until the other thread has finished. */
+/* The same, but waits for the lock. */
 void vfu_client_serve(struct vfu_client *client);
+/* Returns true if the connection has ended. */
 bool vfu_client_is_gone(const struct vfu_client *client);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The messages of vfio-user, the protocol by which one process has a PCI device that another
- * process serves: bytes in, structures out. QEMU's document "vfio-user Protocol Specification"
- * defines them. Numbers are little-endian here whatever the host is, so that a big-endian program
- * under an emulator can use a native server.
+ * Codec of the messages of vfio-user, the protocol by which one process uses a PCI device that
+ * another process serves. QEMU's document "vfio-user Protocol Specification" defines the messages.
+ * Numbers are little-endian on every host, so that a big-endian program under an emulator can use a
+ * native server.
  *
- * A reader gets the payload, which follows the header, and its length; false: it is too short.
- * Nothing else is checked.
+ * The ..._read functions take the payload, which follows the header, and its length. They return
+ * false if it is too short, and check nothing else.
  */
 #ifndef VFIO_USER_MESSAGE_H
 #define VFIO_USER_MESSAGE_H
@@ -26,7 +26,7 @@ enum vfu_command {
     VFU_SET_IRQS,
     VFU_REGION_READ,
     VFU_REGION_WRITE,
-    VFU_DMA_READ, /* this one and the next go from the server to the client */
+    VFU_DMA_READ, /* the server sends this command and the next one to the client */
     VFU_DMA_WRITE,
     VFU_RESET,
     VFU_REGION_WRITE_MULTI = 15
@@ -51,7 +51,7 @@ enum {
 };
 
 enum {
-    /* of one access, in either direction: more in one message is not finished by every peer */
+    /* bytes of one access, in either direction; some peers do not finish larger accesses */
     VFU_MAX_DATA = 65536,
     VFU_MAX_BYTES = VFU_HEADER_BYTES + VFU_ACCESS_BYTES + VFU_MAX_DATA, /* of a message */
     VFU_MAX_FDS = 16                                                    /* with a message */
@@ -75,17 +75,17 @@ enum {
 enum {
     VFU_DMA_READABLE = 0x1,
     VFU_DMA_WRITEABLE = 0x2,
-    /* Ours, where both sides have said so (capabilities.h): the descriptor is the memory of a
-     * process, /proc/self/mem of the client, and the offset is an address there. */
+    /* An extension of this library, used if both sides have announced it (capabilities.h): the
+     * descriptor is /proc/self/mem of the client, and the offset is an address in the client. */
     VFU_DMA_MEMORY_FILE = 0x40000000
 };
 
 struct vfu_header {
-    uint16_t id; /* of the sender's; a reply has the one of the command */
+    uint16_t id; /* chosen by the sender of a command; the reply repeats it */
     uint16_t command;
     uint32_t bytes; /* of the whole message */
     uint32_t flags;
-    uint32_t error; /* errno value, of a reply with VFU_ERROR */
+    uint32_t error; /* an errno value, if VFU_ERROR is set */
 };
 struct vfu_version {
     uint16_t major;
@@ -93,7 +93,7 @@ struct vfu_version {
 };
 struct vfu_dma_map {
     uint32_t flags;
-    uint64_t offset; /* in the file that comes along */
+    uint64_t offset; /* in the file that is sent with the message */
     uint64_t address;
     uint64_t bytes;
 };
@@ -108,11 +108,11 @@ struct vfu_info {
     uint32_t irqs;
 };
 struct vfu_region_info {
-    uint32_t argsz; /* of a request: the most that the reply's payload may have */
+    uint32_t argsz; /* in a request: the maximum length of the reply's payload */
     uint32_t flags;
     uint32_t index;
     uint64_t bytes;
-    uint64_t offset; /* in the file that comes along */
+    uint64_t offset; /* in the file that is sent with the message */
 };
 struct vfu_irq_info {
     uint32_t flags;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections once there is a request: acceptance, READY, errors of the queue pair, the end. A
- * message is heard only if it comes from the peer's card and function and names both queue pairs
- * and the serial number of the request; else it belongs to something that is over. The sender of
- * such a message may wait for ever, or believe that it is connected: it is told.
+ * Connections after a request has been accepted: ACCEPT, READY, errors of the queue pair,
+ * DISCONNECT. A message counts only if it comes from the peer's card and function and names both
+ * queue pairs and the serial number of the request. Any other message belongs to a request or
+ * connection that has ended. If its sender would wait for ever, or believe that it is connected, it
+ * is sent a CANCEL or DISCONNECT.
  */
 #include "backends/rnic/conn.h"
 
@@ -16,11 +17,10 @@
 #include "backends/rnic/vi.h"
 #include "base/log.h"
 
-enum { DISCONNECT_MS = 50 /* until a peer whose card took nothing is told of an end again */ };
+enum { DISCONNECT_MS = 50 /* between two attempts to send a pending DISCONNECT */ };
 static const uint64_t ns_per_ms = 1000000;
 
-/* The end of a connection of which the peer does not know, because its card takes no message
- * now. */
+/* A DISCONNECT that is still to be sent, because the peer's card takes no message now. */
 struct rnic_pending_disconnect {
     struct vipl_list link; /* device->pending_disconnects */
     struct vipl_rnic_peer peer;
@@ -86,7 +86,7 @@ bool vipl_rnic_conn_accept(struct rnic_vi *rv, const struct vipl_rnic_peer *peer
     rv->serial = request->serial;
     rv->peer_params = request->params;
     rv->peer_gone = rv->was_connected = false;
-    /* first: the peer may send as soon as it is told */
+    /* before the ACCEPT: the peer may send as soon as it has received that */
     if (vipl_rnic_vi_receive(rv, request, false) != 0) {
         return false;
     }
@@ -97,14 +97,14 @@ bool vipl_rnic_conn_accept(struct rnic_vi *rv, const struct vipl_rnic_peer *peer
 
 void vipl_rnic_conn_give_up(struct rnic_vi *rv)
 {
-    if (rv->op != NULL) { /* peer-to-peer: another request may come */
+    if (rv->op != NULL) { /* peer-to-peer: the peer may send another request */
         vipl_rnic_vi_restart(rv);
         vipl_rnic_connect_again(rv->op);
         return;
     }
     rnic_vi_set(rv, RNIC_VI_IDLE);
     vipl_rnic_vi_stop(rv);
-    vipl_up_connect_failed(rv->vi, VIP_TIMEOUT); /* conn_accept waits for it */
+    vipl_up_connect_failed(rv->vi, VIP_TIMEOUT); /* wakes the thread in conn_accept */
 }
 
 struct rnic_vi *vipl_rnic_conn_accepting(struct rnic_device *device, const struct vipl_rnic_peer *peer,
@@ -119,7 +119,7 @@ struct rnic_vi *vipl_rnic_conn_accepting(struct rnic_device *device, const struc
     return NULL;
 }
 
-/* --- what comes from peers --- */
+/* --- control messages of peers --- */
 
 static struct vipl_rnic_peer sender_of(const struct vipl_rnic_event *event, const struct cm_message *message)
 {
@@ -128,7 +128,7 @@ static struct vipl_rnic_peer sender_of(const struct vipl_rnic_event *event, cons
     return peer;
 }
 
-/* The VI that the message is for, in one of two states; NULL: there is none. */
+/* Returns the VI that the message is for, if its state is `a` or `b`; otherwise NULL. */
 static struct rnic_vi *find_addressee(struct rnic_device *device, const struct vipl_rnic_peer *from,
                                       const struct cm_message *message, enum rnic_vi_state a,
                                       enum rnic_vi_state b)
@@ -151,7 +151,8 @@ static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *fr
         return;
     }
     (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_CONNECTED,
-                              /* a connection that has failed already: an event of that follows */
+                              /* an error means that the connection has failed already; an event
+                               * follows */
                               NULL);
     if (rv->op != NULL) {
         vipl_rnic_connect_end(rv->op);
@@ -167,7 +168,7 @@ static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *fr
     vipl_rnic_data_open(rnic_nic_of_vi(rv), rv);
 }
 
-/* The connection is no more, for the reason `code`. */
+/* Fails the connection, for the reason `code`. */
 static void connection_lost(struct rnic_vi *rv, VIP_ERROR_CODE code)
 {
     vipl_store_relaxed(&rv->broken, 1);
@@ -189,7 +190,7 @@ static void on_disconnect(struct rnic_device *device, const struct vipl_rnic_pee
     }
 }
 
-/* The request is withdrawn: one that waits here, or one that a VI has accepted. */
+/* A requester withdraws its request, which waits here or has been accepted by a VI. */
 static void on_cancel(struct rnic_device *device, const struct vipl_rnic_peer *from,
                       const struct cm_message *message)
 {
@@ -232,10 +233,10 @@ static void on_control(struct rnic_device *device, const struct vipl_rnic_event 
     }
 }
 
-/* --- what comes from the card --- */
+/* --- events of the card --- */
 
-/* A message or access was refused at an Unreliable VI, whose connection stays; or the connection
- * has ended so. */
+/* Reports an error of a queue pair to core. On an Unreliable VI a refused message or access leaves
+ * the connection as it is; every other error has ended the connection. */
 static void report_qp_error(struct rnic_vi *rv, uint16_t code)
 {
     switch (code) {
@@ -313,7 +314,7 @@ void vipl_rnic_conn_tear_down(struct rnic_device *device)
         return;
     }
     vipl_store_relaxed(&device->torn_down, 1);
-    vipl_list_remove(&device->link); /* the next NIC handle opens the card again */
+    vipl_list_remove(&device->link); /* a new NIC handle opens the card again */
     vipl_rnic_listen_tear_down(device);
     for (struct vipl_list *n = device->nics.next; n != &device->nics; n = n->next) {
         struct rnic_nic *nic = VIPL_CONTAINER(n, struct rnic_nic, link);
@@ -334,9 +335,10 @@ static int send_disconnect(struct rnic_device *device, const struct rnic_pending
 }
 
 /*
- * The peer would believe for ever that it is connected: what its card does not take now is said
- * again. There is one for each connection at most, and none comes about with a card that takes
- * nothing.
+ * Sends a DISCONNECT, and keeps it for vipl_rnic_conn_timers() if the peer's card takes no message
+ * now; otherwise the peer would believe for ever that it is connected. At most one DISCONNECT is
+ * pending for a connection, and no new connection comes about with a card that takes no messages,
+ * so that the list is bounded.
  */
 static void send_disconnect_later(struct rnic_nic *nic, const struct rnic_vi *rv)
 {
@@ -354,7 +356,7 @@ static void send_disconnect_later(struct rnic_nic *nic, const struct rnic_vi *rv
         vipl_list_append(&device->pending_disconnects, &kept->link);
         device->disconnect_at = vipl_now_ns() + DISCONNECT_MS * ns_per_ms;
         vipl_store_relaxed(&device->timed, 1);
-        vipl_up_wake(nic->core); /* a sleeping thread does not know of that time */
+        vipl_up_wake(nic->core); /* a sleeping thread learns of that time */
     }
 }
 

@@ -20,7 +20,7 @@
 
 enum {
     FIRST_PAUSE_US = 500,
-    ROUNDS = 7,        /* in which the pause doubles: 64 ms */
+    ROUNDS = 7,        /* of doubling the pause: to 64 ms */
     PENDING_MS = 100,  /* until a request that waits for a program is sent again */
     LAST_WORD_MS = 500 /* for the first answer to a request, when its time is up */
 };
@@ -46,7 +46,7 @@ void vipl_rnic_connect_end(struct rnic_connect_op *op)
     vipl_free(op);
 }
 
-/* The request is over without a connection. */
+/* Ends a request that has led to no connection. */
 static void fail_connect(struct rnic_connect_op *op, VIP_RETURN rc)
 {
     struct rnic_vi *rv = op->rv;
@@ -84,7 +84,8 @@ static void send_connect_request(struct rnic_connect_op *op)
     vipl_rnic_conn_send(device, op->mac, RNIC_FUNCTION_ADAPTER, &message);
 }
 
-/* To all that listen, and to one that may not do so any more. */
+/* Sends a CANCEL to all listeners, and to the function that has the request, which may listen no
+ * more. */
 static void send_cancel(const struct rnic_connect_op *op, uint8_t reason)
 {
     struct cm_message message = {.kind = RNIC_CONTROL_CANCEL,
@@ -123,7 +124,7 @@ static VIP_RETURN begin_connect(struct rnic_connect_op *op)
 {
     int by_name = op->peer ? order(&op->local, &op->remote) : 1;
     if (vipl_load_relaxed(&nic_of_op(op)->device->torn_down) != 0) {
-        /* the card has died just now: nothing would end this request any more */
+        /* the card is dead: no event would end this request */
         return VIP_ERROR_RESOURCE;
     }
     op->tied = by_name == 0;
@@ -182,13 +183,14 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
         vipl_rnic_connect_end(op);
     }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
-    vipl_up_wake(nic->core); /* a sleeping thread does not know of the time when to send again */
+    vipl_up_wake(nic->core); /* a sleeping thread learns of that time */
     return rc;
 }
 
 /* --- replies --- */
 
-/* An answer that is no end. Of several, the best counts. False: it is not the best. */
+/* Notes an answer that does not end the request. The best of several answers counts. Returns false
+ * if an earlier answer was better. */
 static bool note_answer(struct rnic_connect_op *op, enum rnic_heard heard)
 {
     bool best = !op->answered || heard >= op->heard;
@@ -331,7 +333,7 @@ void vipl_rnic_connect_finish(struct rnic_device *device)
     }
 }
 
-/* What is told of a request that is over here. */
+/* The answer to a message about a request that has ended here. */
 static void answer_late(struct rnic_device *device, const struct vipl_rnic_peer *from,
                         const struct cm_message *message)
 {
@@ -362,7 +364,7 @@ void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_
     }
 }
 
-/* --- peer-to-peer requests that come --- */
+/* --- peer-to-peer requests of peers --- */
 
 static bool same_discriminator(const struct vipl_address *address, const struct cm_discriminator *name)
 {
@@ -416,7 +418,7 @@ bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_
     return true;
 }
 
-/* --- time --- */
+/* --- timers --- */
 
 uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now)
 {
@@ -434,9 +436,9 @@ uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now)
     return next;
 }
 
-/* --- giving up --- */
+/* --- timeouts and cancelling --- */
 
-/* Whether the card, or a peer, has still to say its first word about the request. */
+/* Returns true if neither the card nor a peer has answered the request yet. */
 static bool awaits_word(const struct rnic_connect_op *op)
 {
     return op->rv->state == RNIC_VI_ACCEPTING ||
@@ -456,7 +458,8 @@ static VIP_RETURN how_far(const struct rnic_connect_op *op)
     return memcmp(op->mac, own, sizeof(op->mac)) == 0 ? VIP_TIMEOUT : VIP_NOT_REACHABLE;
 }
 
-/* The registry's lock is held. VIP_SUCCESS: it has been answered. */
+/* Ends a request whose time is up, or at once. VIP_SUCCESS: the request has been answered. The
+ * registry's lock is held. */
 static VIP_RETURN abort_connect(struct rnic_vi *rv, bool at_once)
 {
     vipl_rnic_conn_events(rnic_nic_of_vi(rv)->device);
@@ -496,6 +499,6 @@ VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, 
             vipl_poll(NULL, 0, 1, NULL);
         }
     }
-    /* not done: a forked child, which core leaves at once */
+    /* VIP_NOT_DONE: this is a forked child, which core leaves at once */
     return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc;
 }

@@ -88,7 +88,8 @@ void vipl_rnic_data_forget(struct rnic_nic *nic, struct rnic_vi *rv)
     while ((state = vipl_load_ordered(&rv->deferred)) != NOT_DEFERRED) {
         vipl_futex_wait(&rv->deferred, state);
     }
-    vipl_mutex_lock(&nic->rx); /* no thread that has taken it off the list is at work on it */
+    /* now no thread that has taken the VI off the list makes room for it */
+    vipl_mutex_lock(&nic->rx);
     vipl_mutex_lock(&nic->wanting_lock);
     vipl_list_remove(&rv->wanting);
     vipl_mutex_unlock(&nic->wanting_lock);
@@ -170,7 +171,7 @@ void vipl_rnic_data_hold(struct rnic_vi *rv)
 
 /* --- room --- */
 
-/* The last of the receives that were held back has been handed over. */
+/* Called when the last receive that was held back has been handed to the card. */
 static void end_hold(struct rnic_vi *rv)
 {
     vipl_up_recv_lock(rv->vi);
@@ -182,7 +183,7 @@ static void end_hold(struct rnic_vi *rv)
     vipl_up_recv_unlock(rv->vi);
 }
 
-/* False: later. */
+/* Returns false if room has to be made later. */
 static bool make_room_for(struct rnic_vi *rv)
 {
     bool sends = vipl_load_relaxed(&rv->qp.queues[VIPL_RNIC_SQ].wants) != 0;
@@ -199,7 +200,7 @@ static bool make_room_for(struct rnic_vi *rv)
     return send_error == 0 && recv_error == 0;
 }
 
-/* What resumes may want room again, and is on the list again then. */
+/* A VI whose posts resume may want room again, and is then put on the list again. */
 void vipl_rnic_data_make_room(struct rnic_nic *nic)
 {
     struct vipl_list later;
@@ -225,7 +226,8 @@ void vipl_rnic_data_make_room(struct rnic_nic *nic)
 void vipl_rnic_data_open(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     vipl_store_relaxed(&rv->open,
-                       /* first: a receive that is posted meanwhile is handed over here, or then */
+                       /* before the loop: a receive that is posted meanwhile is handed over here or
+                        * by its post */
                        1);
     vipl_up_recv_resume(rv->vi);
     vipl_mutex_lock(&nic->rx);
@@ -278,7 +280,7 @@ static void report(struct rnic_vi *rv, const struct vipl_rnic_completion *c)
                       (c->flags & RNIC_CQE_FLAG_IMMEDIATE) != 0 ? &c->immediate : NULL);
 }
 
-/* One that names no VI of this NIC handle is none that it has asked for. */
+/* Reports a completion. A completion that names no VI of this NIC handle is ignored. */
 static void take_completion(struct rnic_nic *nic, const struct vipl_rnic_completion *c)
 {
     struct rnic_vi *rv = rnic_vi_at(nic->device, c->qp);

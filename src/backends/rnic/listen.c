@@ -17,12 +17,12 @@
 #include "base/log.h"
 
 enum {
-    READY_MS = 1000,  /* for the requester's READY */
+    READY_MS = 1000,  /* a VI that has accepted waits this long for READY */
     REPEAT_MS = 2000, /* a requester sends its request again much sooner */
     NS_PER_MS = 1000000
 };
 
-/* Guarded by the registry, as all here. */
+/* Guarded by the registry, as everything in this file. */
 struct rnic_listener {
     struct vipl_list link; /* device->listeners */
     struct vipl_address local;
@@ -39,12 +39,12 @@ struct rnic_incoming {
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_list offers;  /* rnic_offer.link */
-    struct rnic_offer *taken; /* by the program; NULL: not yet */
-    bool rejected;            /* a repetition that was on its way is no new request */
-    uint64_t heard_at;        /* when the request came last */
+    struct rnic_offer *taken; /* the offer that the program has taken; NULL: none */
+    bool rejected;            /* a repetition that was under way is not a new request */
+    uint64_t heard_at;        /* when the request has arrived last */
 };
 
-/* A request at one NIC handle. */
+/* A request as it is offered to one NIC handle. */
 struct rnic_offer {
     struct vipl_list link;
     struct rnic_incoming *incoming;
@@ -150,7 +150,7 @@ static bool offer_to(struct rnic_incoming *incoming, struct rnic_nic *nic)
         offer == NULL
             ? NULL
             : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
-    if (conn == NULL) { /* too many wait there */
+    if (conn == NULL) { /* too many requests wait there */
         vipl_free(offer);
         return false;
     }
@@ -176,7 +176,7 @@ static uint8_t offer_to_all(struct rnic_device *device, struct rnic_incoming *in
     return outcome;
 }
 
-/* --- requests that come --- */
+/* --- incoming requests --- */
 
 static struct rnic_incoming *find_incoming(struct rnic_device *device, const struct vipl_rnic_peer *from)
 {
@@ -249,7 +249,7 @@ void vipl_rnic_listen_request(struct rnic_device *device, const struct vipl_rnic
                               const struct cm_message *message)
 {
     if (vipl_rnic_conn_accepting(device, from, message->serial) != NULL) {
-        return; /* it is repeated, and the acceptance is on its way */
+        return; /* the request is repeated, and the ACCEPT is under way */
     }
     if (message->peer && vipl_rnic_connect_match(device, from, message)) {
         return;
@@ -266,7 +266,7 @@ void vipl_rnic_listen_cancel(struct rnic_device *device, const struct vipl_rnic_
     }
 }
 
-/* One that a program has taken is its own to answer: then it finds out. */
+/* A request that a program has taken stays: the program notices when it answers. */
 void vipl_rnic_listen_peer_lost(struct rnic_device *device, const uint8_t mac[6], uint16_t function)
 {
     for (struct vipl_list *l = device->incomings.next, *next = l->next; l != &device->incomings;
@@ -279,7 +279,7 @@ void vipl_rnic_listen_peer_lost(struct rnic_device *device, const uint8_t mac[6]
     }
 }
 
-/* Requests that are repeated no more: the requester's end has not been heard of. */
+/* Drops requests that are not repeated any more: the requester has ended without a message. */
 static void drop_stale(struct rnic_device *device)
 {
     uint64_t now = vipl_now_ns();
@@ -301,7 +301,7 @@ void vipl_rnic_listen_tear_down(struct rnic_device *device)
 
 /* --- the operations --- */
 
-/* Requests that came before this NIC handle listened, or when it had no room. */
+/* Offers requests that arrived before this NIC handle listened, or while it had no room. */
 static void offer_waiting(struct rnic_nic *nic)
 {
     struct vipl_list *incomings = &nic->device->incomings;
@@ -348,7 +348,7 @@ void vipl_rnic_conns_look(struct vipl_be_nic *be)
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }
 
-/* The program has this one; the request is not offered elsewhere in this process. */
+/* The program has taken this offer: withdraws the other offers of the request in this process. */
 static void keep_only(struct rnic_offer *offer)
 {
     struct vipl_list *offers = &offer->incoming->offers;
@@ -367,7 +367,7 @@ bool vipl_rnic_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 {
     struct rnic_device *device = rnic_nic_of(be)->device;
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    vipl_rnic_conn_events(device); /* the requester may have gone */
+    vipl_rnic_conn_events(device); /* the requester may have ended */
     struct rnic_offer *offer = rnic_conn_of(conn)->offer;
     bool taken = offer != NULL &&
                  vipl_rnic_claim(device->rnic, &offer->incoming->peer, offer->incoming->request.serial) == 0;
@@ -382,7 +382,7 @@ bool vipl_rnic_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
     return taken;
 }
 
-/* The VI answers the request, which is over here. */
+/* Accepts the request for the VI, and frees the request. */
 static bool accept_incoming(struct rnic_vi *rv, struct rnic_incoming *incoming)
 {
     struct vipl_vi_params own;
@@ -399,7 +399,7 @@ static bool accept_incoming(struct rnic_vi *rv, struct rnic_incoming *incoming)
     return false;
 }
 
-/* Waits for READY. VIP_TIMEOUT: the requester has gone. */
+/* Waits for READY. VIP_TIMEOUT: the requester is gone. */
 static VIP_RETURN await_ready(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     uint64_t deadline = vipl_deadline(READY_MS);
@@ -407,7 +407,7 @@ static VIP_RETURN await_ready(struct rnic_nic *nic, struct rnic_vi *rv)
     do {
         int ms = vipl_ms_left(deadline);
         if (ms > 0 && !vipl_up_await_connected(rv->vi, (uint32_t)ms)) {
-            return VIP_TIMEOUT; /* a forked child, which core leaves at once */
+            return VIP_TIMEOUT; /* this is a forked child, which core leaves at once */
         }
         vipl_mutex_lock(&vipl_rnic_registry.lock);
         waits = rv->state == RNIC_VI_ACCEPTING;
@@ -434,7 +434,7 @@ VIP_RETURN vipl_rnic_conn_accept_request(struct vipl_be_nic *be, struct vipl_con
         return rc;
     }
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    vipl_rnic_conn_events(nic->device); /* the requester may have gone */
+    vipl_rnic_conn_events(nic->device); /* the requester may have ended */
     struct rnic_offer *offer = rnic_conn_of(conn)->offer;
     bool asked = offer != NULL && accept_incoming(rv, offer->incoming);
     vipl_mutex_unlock(&vipl_rnic_registry.lock);

@@ -13,10 +13,10 @@
 #include "base/deadline.h"
 
 enum {
-    POLL_MS = 1,    /* between two looks, where there are no interrupts */
-    SOON_MS = 1,    /* until another look, where another thread is at it */
-    ROOM_MS = 400,  /* until there may be room for posts for which there was none */
-    SILENT_MS = 400 /* without a completion, until the card is asked for a sign of life */
+    POLL_MS = 1,    /* between two polls, if there are no interrupts */
+    SOON_MS = 1,    /* between two polls, while another thread polls */
+    ROOM_MS = 400,  /* until room for deferred posts is tried again */
+    SILENT_MS = 400 /* without a completion, until the card is probed */
 };
 static const uint64_t ns_per_ms = 1000000;
 
@@ -37,7 +37,7 @@ bool vipl_rnic_loop_open(struct rnic_nic *nic)
     nic->waits.fd = -1;
     vipl_rnic_wait_hint(nic->rnic, &card, &ms);
     if (events < 0 || completions < 0) {
-        return true; /* it polls */
+        return true; /* the thread polls */
     }
     if (vipl_pollset_open(&nic->waits) != 0) {
         return false;
@@ -60,7 +60,7 @@ void vipl_rnic_loop_close(struct rnic_nic *nic)
 
 /* --- progress --- */
 
-/* When the next one is due. The registry's lock is held. */
+/* Runs the timers that are due and returns when the next one is. The registry's lock is held. */
 static uint64_t run_timers(struct rnic_device *device)
 {
     uint64_t now = vipl_now_ns();
@@ -81,7 +81,7 @@ static void handle_events(struct rnic_device *device)
         return;
     }
     if (!vipl_mutex_trylock(&vipl_rnic_registry.lock)) {
-        return; /* another thread is at it, or this one will be next time */
+        return; /* another thread polls, or this thread will next time */
     }
     if (dead) {
         vipl_rnic_conn_tear_down(device);
@@ -106,7 +106,7 @@ static void watch_card(struct rnic_nic *nic)
         nic->silent_since = now;
     } else if (now - nic->silent_since >= SILENT_MS * ns_per_ms) {
         nic->silent_since = now;
-        (void)vipl_rnic_probe(nic->rnic); /* what it finds shows at the next poll */
+        (void)vipl_rnic_probe(nic->rnic); /* the next poll sees the result */
     }
 }
 
@@ -159,7 +159,8 @@ static void clear_events(struct rnic_nic *nic)
     }
     vipl_rnic_interrupt_clear(nic->rnic, 0);
     if (vipl_rnic_has_event(nic->rnic)) {
-        vipl_up_wake(nic->core); /* the interrupt that was forgotten may have been this one's */
+        /* the interrupt that was cleared may have been meant for this NIC handle */
+        vipl_up_wake(nic->core);
     }
 }
 
@@ -249,5 +250,5 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 void vipl_rnic_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
     (void)be;
-    (void)hint; /* an interrupt more does no harm */
+    (void)hint; /* one more interrupt does no harm */
 }

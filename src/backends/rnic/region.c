@@ -17,7 +17,7 @@ struct rnic_region {
     unsigned local; /* RNIC_RIGHT_LOCAL_READ_ONLY, or 0 */
 };
 
-/* The upper bits are an index, the lower ones are random. */
+/* The upper bits of a steering tag are an index, the lower ones are random. */
 static struct vipl_list *bucket_of(struct rnic_nic *nic, uint32_t stag)
 {
     return &nic->regions[(stag >> 16 ^ stag) % RNIC_REGION_BUCKETS];
@@ -84,7 +84,7 @@ VIP_RETURN vipl_rnic_region_add(struct vipl_be_nic *be, struct vipl_region_param
     return ended ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
-/* The card has no more of it; one that is dead has no more of anything. */
+/* Makes the card forget the memory. A card that is dead accesses no memory. */
 static VIP_RETURN free_region_mr(struct rnic_nic *nic, struct rnic_region *region)
 {
     int error = vipl_rnic_free_mr(nic->rnic, &region->mr);
@@ -95,7 +95,7 @@ static VIP_RETURN free_region_mr(struct rnic_nic *nic, struct rnic_region *regio
     return VIP_SUCCESS;
 }
 
-/* One that is not there has been ended by regions_end. */
+/* A region that is not found was ended by regions_end. */
 VIP_RETURN vipl_rnic_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     struct rnic_nic *nic = rnic_nic_of(be);
@@ -146,7 +146,7 @@ VIP_RETURN vipl_rnic_regions_end(struct vipl_be_nic *be)
         while ((link = vipl_list_take(&nic->regions[i])) != NULL) {
             struct rnic_region *region = VIPL_CONTAINER(link, struct rnic_region, link);
             if (free_region_mr(nic, region) !=
-                VIP_SUCCESS) { /* no command of the driver's is wrong: the card is at fault */
+                VIP_SUCCESS) { /* the driver's commands are valid: the card is at fault */
                 vipl_rnic_fail(nic->rnic, "the card does not end a tag");
             }
             vipl_free(region);

@@ -29,7 +29,7 @@ void vipl_rnic_vi_abandon(void)
 
 static int renew(struct rnic_nic *nic, struct rnic_vi *rv);
 
-/* --- beginning and end --- */
+/* --- creation and destruction --- */
 
 static uint8_t level_of(uint16_t reliability)
 {
@@ -51,7 +51,8 @@ static struct vipl_rnic_qp_attributes attributes_of(const struct rnic_nic *nic, 
     return attributes;
 }
 
-/* The registry's lock and rx are held. False: no memory. */
+/* Makes the VI known to rnic_vi_at(). The registry's lock and rx are held. Returns false if there
+ * is no memory. */
 static bool register_vi_locked(struct rnic_device *device, struct rnic_vi *rv)
 {
     void **slot = &device->vis[rv->qp.number / RNIC_QP_CHUNK];
@@ -106,14 +107,14 @@ static void reset_vi(struct rnic_vi *rv, struct rnic_nic *nic, struct vipl_vi *v
     vipl_store_ptr(&rv->nic, nic);
 }
 
-/* A completion queue that has no room for one more queue pair is doubled. */
+/* Creates a queue pair, and doubles the completion queue if that has no room for one more. */
 static int create_qp(struct rnic_nic *nic, const struct vipl_rnic_qp_attributes *attributes,
                      struct vipl_rnic_qp *out)
 {
     vipl_mutex_lock(&nic->rx);
     int error = vipl_rnic_create_qp(nic->rnic, nic->cq, attributes, out);
     while (error == ENOBUFS) {
-        while (vipl_rnic_data_complete(nic)) { /* so that the ring before this one is free */
+        while (vipl_rnic_data_complete(nic)) { /* so that the previous ring can be freed */
         }
         error = vipl_rnic_grow_cq(nic->cq);
         error = error == 0 ? vipl_rnic_create_qp(nic->rnic, nic->cq, attributes, out) : error;
@@ -130,7 +131,7 @@ VIP_RETURN vipl_rnic_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
         return VIP_ERROR_RESOURCE;
     }
     struct vipl_rnic_qp_attributes attributes = {
-        .pd = {.realm = nic->pd.realm}}; /* the VI's come when it connects */
+        .pd = {.realm = nic->pd.realm}}; /* the VI's own domain is set when the VI connects */
     int error = create_qp(nic, &attributes, &rv->qp);
     if (error != 0) {
         vipl_pool_put(&pool, rv);
@@ -153,7 +154,7 @@ void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct rnic_vi *rv = rnic_vi_of(vi);
     vipl_rnic_data_forget(nic, rv);
     if (vipl_load_relaxed(&rv->active) !=
-        0) { /* of a connection that has not come about: its last completion is taken */
+        0) { /* of a failed connection attempt: the last completion is taken */
         (void)renew(nic, rv);
     }
     unregister_vi(nic, rv);
@@ -167,7 +168,8 @@ void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 /* --- from one connection to the next --- */
 
-/* Takes completions until this queue pair's last one has been taken. False: it does not come. */
+/* Takes completions until the last one of this queue pair, DRAINED, is taken. Returns false if it
+ * does not come. */
 static bool drain(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     struct vipl_rnic_wait wait = {0};
@@ -182,7 +184,7 @@ static bool drain(struct rnic_nic *nic, struct rnic_vi *rv)
     return false;
 }
 
-/* Orderly: what was posted before is sent, if the connection stands. */
+/* An orderly end: work that was posted before is sent, if the connection still exists. */
 static void close_qp(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     if (vipl_load_relaxed(&rv->active) != 0 && vipl_load_relaxed(&rv->broken) == 0 &&
@@ -199,7 +201,7 @@ static bool has_posts(const struct rnic_vi *rv)
            queues[VIPL_RNIC_RQ].producer != queues[VIPL_RNIC_RQ].consumer;
 }
 
-/* Back to IDLE, with empty queues. No lock but the registry's is held. */
+/* Takes the queue pair back to IDLE, with empty queues. Only the registry's lock may be held. */
 static int renew(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     int error = 0;
@@ -227,8 +229,8 @@ static int renew(struct rnic_nic *nic, struct rnic_vi *rv)
 static void set_ending(struct rnic_vi *rv, bool ending)
 {
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    /* what the card had to say about this connection has been said, and is not heard by the next
-     * one */
+    /* all events of this connection are handled now, so that the next connection sees none of
+     * them */
     if (!ending) {
         vipl_rnic_conn_events(rnic_nic_of_vi(rv)->device);
     }
@@ -243,7 +245,7 @@ void vipl_rnic_vi_quiesce(struct vipl_be_nic *be, struct vipl_vi *vi)
     uint32_t generation = vipl_fork_generation();
     set_ending(rv, true);
     close_qp(nic, rv);
-    (void)renew(nic, rv); /* a card that fails here is dead, and makes no DMA any more */
+    (void)renew(nic, rv); /* a card that fails here is dead, and makes no more DMA */
     if (vipl_fork_generation() == generation) {
         set_ending(rv, false);
     }
@@ -260,13 +262,13 @@ VIP_RETURN vipl_rnic_vi_prepare(struct rnic_vi *rv)
     struct rnic_nic *nic = rnic_nic_of_vi(rv);
     struct vipl_rnic_qp_attributes attributes = attributes_of(nic, rv->vi);
     int error = vipl_load_relaxed(&rv->active) != 0 ? renew(nic, rv)
-                                                    /* of a connection that has not come about */
+                                                    /* of a failed connection attempt */
                                                     : 0;
     error = error != 0 ? error : vipl_rnic_set_qp(&rv->qp, &attributes);
     return error == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
-/* --- its peer --- */
+/* --- connecting --- */
 
 static uint8_t min_u8(unsigned a, unsigned b)
 {
@@ -282,8 +284,8 @@ int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool
         .ord = min_u8(caps->ord, peer->ird),
     };
     vipl_store_relaxed(&rv->active, 1);
-    vipl_store_relaxed(&rv->broken, 0); /* that was an attempt's before it */
-    /* again: what was posted for an attempt before it is still held back */
+    vipl_store_relaxed(&rv->broken, 0); /* may be set by a previous attempt */
+    /* again: receives that were posted for a previous attempt are still held back */
     vipl_rnic_data_hold(rv);
     int error =
         vipl_rnic_modify_qp(&rv->qp, sending ? RNIC_QP_STATE_CONNECTED : RNIC_QP_STATE_RECEIVE, &connection);
@@ -297,7 +299,8 @@ void vipl_rnic_vi_stop(struct rnic_vi *rv)
 {
     vipl_store_relaxed(&rv->broken, 1);
     if (vipl_load_relaxed(&rv->active) != 0) {
-        (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_ERROR, NULL); /* one that fails is dead */
+        /* a card that fails here is dead */
+        (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_ERROR, NULL);
     }
 }
 
