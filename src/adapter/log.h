@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The transaction log: every bus transaction and frame of the card, with the card's time, as
- * docs/rnic-log.md specifies. A file whose name ends in .txt gets one line of text for each; any
+ * docs/rnic/log.md specifies. A file whose name ends in .txt gets one line of text for each; any
  * other file is in the format pcapng, which Wireshark opens.
  */
 #ifndef ADAPTER_LOG_H

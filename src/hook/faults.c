@@ -30,7 +30,7 @@ enum { EVENTS = sizeof(event_names) / sizeof(event_names[0]) };
 
 /* --- reading: each function reads its part at *at and moves *at behind it, or returns false --- */
 
-static bool take_char(const char **at, char wanted)
+static bool take_fault_char(const char **at, char wanted)
 {
     if (**at != wanted) {
         return false;
@@ -67,7 +67,7 @@ static bool take_chance(const char **at, uint32_t *out)
     uint32_t part = 0;
     uint32_t place = CERTAIN / 10;
     bool any = **at != '.' && take_number(at, 10, &whole);
-    if (take_char(at, '.')) {
+    if (take_fault_char(at, '.')) {
         for (int digit; (digit = digit_of(**at, 10)) >= 0; ++*at) {
             part += (uint32_t)digit * place;
             place /= 10;
@@ -81,12 +81,12 @@ static bool take_chance(const char **at, uint32_t *out)
 /* Reads @N, @N/M or a probability; after a value a colon precedes the probability. */
 static bool take_when(const char **at, bool behind_value, struct vipl_fault_rule *rule)
 {
-    if (take_char(at, '@')) {
+    if (take_fault_char(at, '@')) {
         rule->counted = true;
         return take_number(at, 10, &rule->first) && rule->first > 0 &&
-               (!take_char(at, '/') || (take_number(at, 10, &rule->every) && rule->every > 0));
+               (!take_fault_char(at, '/') || (take_number(at, 10, &rule->every) && rule->every > 0));
     }
-    return (!behind_value || take_char(at, ':')) && take_chance(at, &rule->chance);
+    return (!behind_value || take_fault_char(at, ':')) && take_chance(at, &rule->chance);
 }
 
 static bool take_status(const char **at, uint32_t *out)
@@ -143,10 +143,10 @@ static bool read_rule(const char *item, struct vipl_fault_rule *rule)
         return strcmp(at, "=off") == 0;
     }
     if (behind_value) {
-        good = take_char(&at, '=') && (rule->kind == VIPL_FAULT_STATUS ? take_status(&at, &rule->value)
+        good = take_fault_char(&at, '=') && (rule->kind == VIPL_FAULT_STATUS ? take_status(&at, &rule->value)
                                                                        : take_event(&at, &rule->value));
         good = good && (*at == '\0' || take_when(&at, true, rule));
-    } else if (take_char(&at, '=')) {
+    } else if (take_fault_char(&at, '=')) {
         good = take_when(&at, false, rule);
     }
     return good && *at == '\0';

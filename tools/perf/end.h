@@ -158,6 +158,6 @@ struct perf_watch {
 VIP_RETURN perf_watch(struct perf_end *end, struct perf_watch *watch);
 
 /* A call of the library that makes it go on; what completes is kept for perf_next(). */
-VIP_RETURN perf_progress(struct perf_end *end);
+VIP_RETURN perf_poll_end(struct perf_end *end);
 
 #endif

@@ -93,7 +93,7 @@ static VIP_RETURN await(struct lat *lat, uint64_t number)
 
         /* pairs with the peer's library, which writes the tail of an RDMA Write last */
         while (rc == VIP_SUCCESS && __atomic_load_n(last, __ATOMIC_ACQUIRE) != (unsigned char)number) {
-            rc = lat->run->polls ? perf_progress(lat->end) : VIP_SUCCESS;
+            rc = lat->run->polls ? perf_poll_end(lat->end) : VIP_SUCCESS;
             rc = rc == VIP_SUCCESS ? perf_watch(lat->end, &watch) : rc;
         }
         return rc;

@@ -189,7 +189,7 @@ VIP_RETURN perf_reap_one(struct perf_end *end, bool keep_sends)
     return rc;
 }
 
-VIP_RETURN perf_progress(struct perf_end *end)
+VIP_RETURN perf_poll_end(struct perf_end *end)
 {
     struct perf_event event = {PERF_RECEIVES, NULL, PERF_KIND_DATA, 0};
     VIP_RETURN rc = poll_once(end, PERF_RECEIVES, &event);
