@@ -144,7 +144,7 @@ static bool read_rule(const char *item, struct vipl_fault_rule *rule)
     }
     if (behind_value) {
         good = take_fault_char(&at, '=') && (rule->kind == VIPL_FAULT_STATUS ? take_status(&at, &rule->value)
-                                                                       : take_event(&at, &rule->value));
+                                                                             : take_event(&at, &rule->value));
         good = good && (*at == '\0' || take_when(&at, true, rule));
     } else if (take_fault_char(&at, '=')) {
         good = take_when(&at, false, rule);
