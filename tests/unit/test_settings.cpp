@@ -330,7 +330,8 @@ public:
     explicit Opens(const char *path) : fd_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC))
     {
         REQUIRE(fd_ >= 0);
-        // The system joins equal events that follow each other, so each open is told apart by the close behind it.
+        // The system joins equal events that follow each other, so each open is told apart by the
+        // close behind it.
         REQUIRE(inotify_add_watch(fd_, path, IN_OPEN | IN_CLOSE) >= 0);
     }
     ~Opens() { close(fd_); }

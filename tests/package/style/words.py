@@ -22,6 +22,7 @@ OTHER_MEANINGS = {
     'arm': ('src/iwarp/crc32c.c', 'src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic'),
     'arms': ('src/rnic', 'docs/rnic'),
     'armed': ('src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic'),
+    'gate': ('CONTRIBUTING.md', 'tools', 'docs/use'),  # the gate of the continuous integration
     'walk': ('tools/check_layers.py', 'tools/coverage.py'),  # Python's os.walk()
 }
 
