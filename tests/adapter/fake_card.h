@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card for tests of the adapter, behind the functions of devices/rnic/card/card.h: it does at once
- * what a test writes into its registers. Configuration space is that of a PCI Express function with
- * BAR0, BAR2 and MSI-X, as the data sheet has it.
+ * A card for tests of the adapter, behind the functions of devices/rnic/card/card.h: it does at
+ * once what a test writes into its registers. Configuration space is that of a PCI
+ * Express function with BAR0, BAR2 and MSI-X, as the data sheet has it.
  */
 #ifndef TESTS_ADAPTER_FAKE_CARD_H
 #define TESTS_ADAPTER_FAKE_CARD_H

@@ -8,6 +8,7 @@ The other ports of the discriminator refuse, as nobody listens there: that says 
 import errno
 import os
 import socket
+import struct
 import subprocess
 import sys
 
@@ -46,6 +47,7 @@ def occupy(host, port):
         while len(held) <= PORTS:
             one = socket.socket()
             held.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its port is free once it is closed
             one.connect(("127.0.0.1", port))
     except OSError as error:
         if error.errno != errno.EADDRNOTAVAIL:

@@ -42,7 +42,7 @@ for stray in sorted((named - read) | (named_for_tests - read_by_tests)):
     errors.append('docs/use/settings.md: nothing reads this setting: ' + stray)
 
 # Options of the build: those in the tables of docs/use/building.md are those that there are.
-options = set(re.findall(r'^\s*(?:option\(|set\()(VIPL_[A-Z_]+)(?= "[^"]*"| [^ ]+ CACHE| "" CACHE)', text_of('cmake/vipl_options.cmake'), re.M))
+options = set(re.findall(r'^\s*(?:(?:cmake_dependent_)?option\(|set\()(VIPL_[A-Z_]+)(?= "[^"]*"| [^ ]+ CACHE| "" CACHE)', text_of('cmake/vipl_options.cmake'), re.M))
 options |= {'VIPL_LIBUV_INCLUDE', 'VIPL_LIBUV_LIBRARY', 'VIPL_TARGET'}  # found, or of the toolchain file
 described = set()
 for row in re.findall(r'^\| (`VIPL_[^|]*) \|', text_of('docs/use/building.md'), re.M):

@@ -186,12 +186,13 @@ TEST_CASE("what is no operation is named, and the others count", "[trace]")
 
 TEST_CASE("the operations of docs/use/faults.md are those that a trace can have", "[trace]")
 {
-    std::string word, listed, said;
+    std::string word, said;
     std::ifstream page(page_of_faults);
     REQUIRE(page.is_open());
-    for (std::string line; std::getline(page, line);) {
-        listed += line.rfind("The operations are ", 0) == 0 ? line : "";
-    }
+    std::string text(std::istreambuf_iterator<char>(page), {});
+    const std::size_t begin = text.find("The operations are ");
+    REQUIRE(begin != std::string::npos);
+    const std::string listed = text.substr(begin, text.find('.', begin) - begin); // one sentence
     std::set<std::string> names;
     std::istringstream words(listed);
     for (std::string part; std::getline(words, part, '`') && std::getline(words, word, '`');) {
