@@ -34,7 +34,7 @@ const char rnic_options_help[] =
     "  --log FILE         what crosses the card's edge: text if it ends in .txt, else pcapng\n"
     "  --spin US          how long it goes on looking for something to do before it sleeps (50; 0 on one "
     "CPU)\n"
-    "  --stats[=SECONDS]  what the adapter that serves the socket tells about itself, every so many seconds\n"
+    "  --stats[=SECONDS]  what the adapter that serves the socket tells about itself, every SECONDS\n"
     "  --linger           end two seconds after the last program has gone\n"
     "  --help, --version\n";
 

@@ -35,7 +35,7 @@ void vfu_channel_close(struct vfu_channel *channel)
     *channel = (struct vfu_channel){.fd = -1};
 }
 
-/* Up to so many bytes of the message are wanted. */
+/* Receives until `wanted` bytes of the message are there. */
 static int receive_until(struct vfu_channel *channel, size_t wanted)
 {
     while (channel->received < wanted) {

@@ -139,12 +139,12 @@ struct rnic_vi {
     VIPL_FUTEX_WORD uint32_t deferred; /* atomic: enum in data.c */
 };
 
-/* The part of core's VI that belongs to the backend. */
+/* In core's VI: the area of this backend. */
 struct rnic_vi_area {
     struct rnic_vi *rv;
 };
 
-/* The part of core's connection request that belongs to the backend. */
+/* In core's connection request: the area of this backend. */
 struct rnic_conn_area {
     struct rnic_offer *offer; /* NULL: the requester is gone; guarded by the registry */
 };

@@ -169,8 +169,8 @@ static int set_ring(struct vipl_rnic_qp *qp, unsigned which, const struct vipl_r
     return vipl_rnic_execute(qp->rnic, &command, NULL);
 }
 
-/* A ring of so many entries in `out`, for the same posts as the queue; the card does not know it
- * yet. */
+/* Allocates a ring of the given size for the entries of the queue that are not complete. The card
+ * does not know the ring yet. */
 static int make_ring(struct vipl_rnic_qp *qp, const struct vipl_rnic_queue *queue, uint32_t entries,
                      struct vipl_rnic_queue *out)
 {

@@ -11,9 +11,9 @@
 
 enum {
     PAGE_BYTES = 4096,
-    PAGES = RNIC_PCI_SLAB_BYTES /
-            PAGE_BYTES, /* of a usual slab; larger blocks than that have slabs of their own */
-    WHOLE = 0xFF        /* page.size of one that is not cut */
+    /* of an ordinary slab; a larger block has a slab of its own */
+    PAGES = RNIC_PCI_SLAB_BYTES / PAGE_BYTES,
+    WHOLE = 0xFF /* page.size of a page that is not cut into blocks */
 };
 
 struct slab;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* How long things take: profiles of cards, what each step costs, and whether it makes time pass. */
+/* The time that the card's work takes: profiles of cards, and the cost of each step. */
 #ifndef DEVICES_RNIC_CARD_COST_H
 #define DEVICES_RNIC_CARD_COST_H
 
 #include "devices/rnic/card/state.h"
 
-/* A DMA of so many bytes; reads wait for their answer. */
+/* Adds the cost of a DMA of `bytes` bytes. A read waits for its answer. */
 void rnic_cost_dma(struct rnic_card *card, unsigned fn, bool reads, uint32_t bytes);
-/* A frame of a send queue or of an answer is made; `first`: of its message. */
+/* Adds the cost of making a frame of a send queue or of a read response. `first`: the first frame
+ * of its message. */
 void rnic_cost_request(struct rnic_card *card, unsigned fn, bool first);
-/* A frame was taken. */
+/* Adds the cost of a frame that has arrived. */
 void rnic_cost_arrival(struct rnic_card *card, unsigned fn);
-/* The profile's wire. */
+/* Stores the properties of the profile's wire. */
 void rnic_cost_wire(const struct rnic_card_config *config, struct rnic_impair_config *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reading a plan of faults and deciding by it. Each fault counts for itself how often it could have
- * happened, so that the same plan strikes the same things again; probabilities are dice of the
- * plan's seed. Nothing is kept by name: the area has no pointers.
+ * happened, so that the same plan strikes the same things again; probabilities are random numbers
+ * of the plan's seed. The area has no pointers, so that no name is kept.
  */
 #include "devices/rnic/card/faults.h"
 

@@ -65,7 +65,8 @@ enum rnic_refusal rnic_mr_check(const struct rnic_card *card, uint32_t qp, enum 
     return inside ? RNIC_ALLOWED : RNIC_REFUSED_BOUNDS;
 }
 
-/* The bytes from an address on that are together on the bus: where, and how many of so many. */
+/* Finds the bytes from an address on that are contiguous on the bus: stores their bus address, and
+ * returns how many of `bytes` they are. */
 static uint32_t piece(const struct rnic_card *card, const struct rnic_mr *mr, uint64_t address,
                       uint32_t bytes, uint64_t *iova)
 {

@@ -6,9 +6,9 @@
 #include "devices/rnic/card/state.h"
 
 void rnic_pbl_init(struct rnic_card *card);
-/* How many entries a list of so many takes: the next power of two. */
+/* Returns the number of entries that a list of `pages` pages takes: the next power of two. */
 uint32_t rnic_pbl_taken(uint32_t pages);
-/* Takes that many, one after the other. False: there are not so many. */
+/* Takes a run of that many entries. Returns false if there is none. */
 bool rnic_pbl_take(struct rnic_card *card, uint32_t pages, uint32_t *first);
 void rnic_pbl_give(struct rnic_card *card, uint32_t first, uint32_t pages);
 static inline uint64_t *rnic_pbl_entry(const struct rnic_card *card, uint32_t index)

@@ -5,15 +5,15 @@
 
 #include "devices/rnic/card/schedule.h"
 
-/* The next frame of the send queue. */
+/* Sends the next frame of the send queue. */
 enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp);
-/* A message acknowledgment; the Terminate. */
+/* Send a message acknowledgment, and the Terminate. */
 enum rnic_turn rnic_requester_acknowledge(struct rnic_card *card, uint32_t qp);
 enum rnic_turn rnic_requester_terminate(struct rnic_card *card, uint32_t qp);
 
-/* A frame that was committed with this tag has arrived. */
+/* Called when the frame that was committed with this tag has arrived. */
 void rnic_requester_frame_acked(struct rnic_card *card, unsigned fn, uint64_t tag);
-/* A message acknowledgment has come for the queue pair. */
+/* Handles a message acknowledgment for the queue pair. */
 void rnic_requester_message_acked(struct rnic_card *card, uint32_t qp, const uint8_t *payload,
                                   uint32_t bytes);
 

@@ -179,7 +179,7 @@ static uint16_t receive_error(enum rnic_outcome outcome)
                                       : RNIC_ERROR_RECV_PROTECTION;
 }
 
-/* What is wrong with the receive for a message of which so many bytes go there. */
+/* Returns what is wrong with the receive for a message that places `bytes` bytes there. */
 static uint16_t judge_receive(const struct arrival *a, uint32_t bytes)
 {
     static const struct rnic_cursor start = {0};
@@ -211,7 +211,7 @@ static bool close_receive(const struct arrival *a, uint16_t error)
     return error == RNIC_ERROR_DMA ? fail_connection(a, error, reason) : refuse_message(a, error, reason);
 }
 
-/* The receive for a message of which so many bytes go there. */
+/* Opens the receive for a message that places `bytes` bytes there. */
 static enum opening open_receive(const struct arrival *a, uint32_t bytes)
 {
     enum opening opening = find_receive(a);

@@ -6,10 +6,10 @@
 
 #include "devices/rnic/card/state.h"
 
-/* A data frame of a flow, in its order. False: it cannot be taken yet. */
+/* Handles a data frame of a flow, in order. Returns false if the frame cannot be handled yet. */
 bool rnic_responder_take(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
                          const uint8_t *payload);
-/* The queue pair that a frame of this flow is for. False: it has none. */
+/* Finds the queue pair that a frame of this flow is for. Returns false if there is none. */
 bool rnic_responder_find(const struct rnic_card *card, uint32_t flow, const struct efe_header *header,
                          uint32_t *qp);
 

@@ -62,7 +62,8 @@ struct rnic_numbers {
     uint32_t freed; /* how many wait to be used again */
     uint32_t first; /* of these, plus 1 */
     uint32_t last;
-    uint32_t rest;  /* so many freed rows wait before one is used again instead of a fresh one */
+    /* number of freed rows that wait before one is used again instead of a fresh one */
+    uint32_t rest;
     uint64_t links; /* offset in the area: uint32_t for each row: the one freed after it, plus 1 */
     /* offset in the area: uint16_t for each row: its function plus 1; 0: free. 0: this table has
      * none */
@@ -289,8 +290,8 @@ struct rnic_vector {
     uint32_t address_hi;
     uint32_t data;
     uint32_t control;
-    uint64_t quiet_until; /* moderation: it fires at this time at the earliest ... */
-    uint32_t causes;      /* ... or when so many have come */
+    uint64_t quiet_until; /* moderation: the vector fires at this time at the earliest, ... */
+    uint32_t causes;      /* ... or after this number of causes */
     uint32_t reserved;
 };
 
@@ -379,7 +380,7 @@ struct rnic_fn {
 /* The buddy allocator of page list entries; pbl.c. */
 enum { RNIC_PBL_ORDERS = 32 };
 struct rnic_pbl {
-    uint32_t first[RNIC_PBL_ORDERS]; /* free block of so many entries (as a power of two), plus 1 */
+    uint32_t first[RNIC_PBL_ORDERS]; /* by order: the first free block of 2^order entries, plus 1 */
 };
 
 struct rnic_state {

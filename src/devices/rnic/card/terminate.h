@@ -7,19 +7,19 @@
 #include "devices/rnic/card/mr.h"
 #include "iwarp/rdmap.h"
 
-/* The Terminate for a segment that was read. */
+/* Returns the Terminate for a segment that was decoded. */
 struct vipl_rdmap_terminate rnic_terminate_for(uint16_t reason, const struct vipl_ddp *ddp,
                                                uint32_t segment_bytes);
-/* The reason for bytes that are no segment. */
+/* Returns the reason for bytes that are no segment. */
 uint16_t rnic_terminate_fault(enum vipl_ddp_fault fault, bool tagged);
-/* The reason for an access that is refused: of an RDMA Write, or of an RDMA Read. */
+/* Returns the reason for a refused access, of an RDMA Write or of an RDMA Read. */
 uint16_t rnic_terminate_refusal(enum rnic_refusal refusal, bool read);
 
-/* The reason for a DMA of the peer's RDMA that this side's bus refused: the access, or nothing that
- * the peer could know, where the program has ended. */
+/* The reason when the bus of this side refuses a DMA for an RDMA operation from the peer: the
+ * access, or, if the program has ended, a reason that tells the peer nothing. */
 uint16_t rnic_terminate_bus(const struct rnic_card *card, unsigned fn);
 
-/* A Terminate has come: what it is about completes, and the queue pair goes to ERROR. */
+/* Handles a Terminate: completes the entry that it is about, and takes the queue pair to ERROR. */
 void rnic_terminate_received(struct rnic_card *card, uint32_t qp, const uint8_t *payload, uint32_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* EFE and the switch: their place in the area, what they call, their time. */
+/* EFE and the switch: their areas, their callbacks and their timers. */
 #ifndef DEVICES_RNIC_CARD_WIRE_H
 #define DEVICES_RNIC_CARD_WIRE_H
 
@@ -8,26 +8,25 @@
 size_t rnic_wire_efe_bytes(const struct rnic_card_config *config);
 size_t rnic_wire_switch_bytes(const struct rnic_card_config *config);
 void rnic_wire_init(struct rnic_card *card);
-/* Another wire from now on. */
+/* Changes how bad the wire is. */
 void rnic_wire_impair(struct rnic_card *card, const struct rnic_impair_config *impair);
 
-/* The function sends and receives; its flows end, and their peers are told. Not to be called by
+/* Let a function send and receive, and end its flows, of which the peers are told. Not called from
  * EFE's callbacks. */
 void rnic_wire_enable(struct rnic_card *card, unsigned fn);
 void rnic_wire_reset(struct rnic_card *card, unsigned fn);
 
-/* Frames: handed out by the switch, sent again, found lost. At most so many of the first kind;
- * returns how many those were. */
+/* Runs the switch and EFE: hands out frames, at most `most`, sends frames again, and finds lost
+ * ones. Returns how many frames were handed out. */
 uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most);
-/* A frame came by the wire. */
+/* Handles a frame that has arrived through the wire. */
 void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes);
-/* Frames that could not be taken before are tried again. */
+/* Tries frames again that could not be handled before. */
 void rnic_wire_retry(struct rnic_card *card);
 uint64_t rnic_wire_deadline(const struct rnic_card *card);
-/* The wire's rate in millions of bits in a second; 0: not limited. */
+/* Returns the wire's rate in Mbit/s; 0: not limited. */
 uint32_t rnic_wire_mbits(const struct rnic_card *card);
-/* Puts what EFE has counted since the last time into the counters of the function that it was
- * for. */
+/* Adds what EFE has counted since the last call to the counters of the function. */
 void rnic_wire_count(struct rnic_card *card);
 
 #endif

@@ -18,7 +18,7 @@ enum rnic_outcome rnic_work_fetch(struct rnic_card *card, uint32_t qp, struct rn
                                   struct rnic_work *work);
 /* Whether its segments are as many as are allowed and have the length that it says. */
 enum rnic_outcome rnic_work_measure(struct rnic_card *card, uint32_t qp, const struct rnic_work *work);
-/* Whether so many bytes from the cursor on may be used so; the cursor stays. */
+/* Checks whether `bytes` bytes from the cursor on may be accessed in this way. The cursor stays. */
 enum rnic_outcome rnic_work_check(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
                                   const struct rnic_cursor *at, uint32_t bytes, enum rnic_access access);
 /* Copies them into the card, or out of it; the cursor moves on. What is not allowed (any more) is

@@ -57,7 +57,7 @@ struct efe_header {
     uint32_t sequence;
     /* all numbered frames before this one have come. In a reset: the receiver's epoch, or 0 */
     uint32_t next_expected;
-    uint16_t window; /* so many frames, from next_expected on, may be sent */
+    uint16_t window; /* number of frames, from next_expected on, that may be sent */
     uint16_t to_qp;
     uint16_t from_qp;
     uint32_t left;    /* bytes of the message, from this frame's payload on */

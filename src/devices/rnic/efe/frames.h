@@ -23,7 +23,7 @@ struct rnic_frames {
 
 /* A multiple of 64; a frame of `mtu` bytes behind its Ethernet header fits each buffer. */
 size_t rnic_frames_bytes(uint32_t count, uint32_t mtu);
-/* In so many zeroed bytes, aligned to 64. */
+/* `frames`: rnic_frames_bytes() zeroed bytes, aligned to 64. */
 void rnic_frames_init(struct rnic_frames *frames, uint32_t count, uint32_t mtu);
 /* RNIC_NO_FRAME: all are in use. */
 uint32_t rnic_frames_take(struct rnic_frames *frames);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A bad wire: its description as a text, and its dice. */
+/* A bad wire: its description as a text, and its decisions. */
 #include "devices/rnic/efe/impair.h"
 
 #include <stdio.h>
@@ -235,7 +235,7 @@ bool rnic_impair_is_perfect(const struct rnic_impair_config *config)
            config->delay_ns == 0 && config->jitter_ns == 0 && config->rate == 0;
 }
 
-/* --- The dice --- */
+/* --- Random decisions --- */
 
 void rnic_impair_init(struct rnic_impair *impair, const struct rnic_impair_config *config)
 {

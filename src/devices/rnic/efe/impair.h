@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A bad wire, by the dice of a seed: what becomes of each frame that passes. It decides; the switch
- * holds the frames. Pure and deterministic, in the model's time.
+ * A bad wire: decides at random, by a seed, what happens to each frame. The switch holds the
+ * frames. Pure and deterministic, in the model's time.
  */
 #ifndef DEVICES_RNIC_EFE_IMPAIR_H
 #define DEVICES_RNIC_EFE_IMPAIR_H

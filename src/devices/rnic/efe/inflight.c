@@ -65,7 +65,7 @@ static void list_remove(struct efe_state *s, struct efe_flow *flow, uint32_t ind
 void efe_inflight_forget(struct efe_state *s, struct efe_flow *flow, uint32_t index)
 {
     const struct efe_slot *slot = efe_slot(s, index);
-    if (slot->state == EFE_SLOT_FLYING) {
+    if (slot->state == EFE_SLOT_INFLIGHT) {
         list_remove(s, flow, index);
         efe_path_of(s, flow)->in_flight -= efe_inflight_bytes(slot);
     } else if (slot->state == EFE_SLOT_LOST) {
@@ -79,7 +79,7 @@ void efe_inflight_sent(struct efe_state *s, struct efe_flow *flow, uint32_t inde
     struct efe_path *path = efe_path_of(s, flow);
     efe_inflight_forget(s, flow, index);
     slot->resent = slot->state != EFE_SLOT_QUEUED;
-    slot->state = EFE_SLOT_FLYING;
+    slot->state = EFE_SLOT_INFLIGHT;
     slot->order = path->order++;
     slot->sent_at = now;
     path->in_flight += efe_inflight_bytes(slot);
@@ -101,7 +101,7 @@ static void arrived_note(struct efe_flow *flow, uint64_t order)
 bool efe_inflight_acked(struct efe_state *s, struct efe_flow *flow, uint32_t index, uint64_t now)
 {
     struct efe_slot *slot = efe_slot(s, index);
-    if (slot->state != EFE_SLOT_FLYING && slot->state != EFE_SLOT_LOST) {
+    if (slot->state != EFE_SLOT_INFLIGHT && slot->state != EFE_SLOT_LOST) {
         return false;
     }
     struct efe_path *path = efe_path_of(s, flow);

@@ -17,9 +17,9 @@ enum {
     FRAMES_MIN = 2,    /* after timeouts and losses */
     PARTS_MIN = 2,     /* after delay: the pace makes less than a frame of it */
     FRAMES_MAX = 1024,
-    JUDGED_FRAMES = 128, /* losses are judged over so many frames: */
-    LOST_MANY = 3,       /* more than so many ... */
-    LOST_OF = 10         /* ... of so many are lost by congestion */
+    JUDGED_FRAMES = 128, /* losses are judged over this number of frames: */
+    LOST_MANY = 3,       /* more than LOST_MANY ... */
+    LOST_OF = 10         /* ... of LOST_OF frames are lost by congestion */
 };
 #define BASE_INTERVAL (5000 * EFE_MS)
 #define QUEUE_SIMULATED (200 * EFE_US)

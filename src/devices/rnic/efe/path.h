@@ -7,25 +7,25 @@
 #include "devices/rnic/efe/state.h"
 
 void efe_path_init(const struct efe_state *s, struct efe_path *path, const uint8_t mac[6]);
-/* A round trip took so long. */
+/* Takes a sample of the round trip time. */
 void efe_path_sample(struct efe_path *path, uint64_t now, uint64_t rtt);
-/* The least round trip time of late; 0: not known. */
+/* Returns the smallest recent round trip time; 0: not known. */
 uint64_t efe_path_base(const struct efe_path *path);
 
-/* A transmission arrived, as the peer says. */
+/* The peer has acknowledged a transmission. */
 void efe_path_arrived(const struct efe_state *s, struct efe_path *path, uint64_t order);
 void efe_path_lost(struct efe_path *path);
-/* Nothing was heard of frames of one flow for too long. */
+/* Frames of one flow were not acknowledged for too long. */
 void efe_path_timeout(const struct efe_state *s, struct efe_path *path, uint64_t now);
 
-/* Whether a frame of so many bytes may be sent now; if not for its window, this notes that more
- * could be used. */
+/* Returns true if a frame of `bytes` bytes may be sent now. If the window forbids it, notes that a
+ * larger one could be used. */
 bool efe_path_may_send(const struct efe_state *s, struct efe_path *path, uint64_t now, uint32_t bytes);
-/* If the pace alone forbids it: when it will not. */
+/* If only the pace forbids sending: returns when it will allow it. */
 uint64_t efe_path_next_send(const struct efe_state *s, const struct efe_path *path);
 void efe_path_sent(struct efe_path *path, uint64_t now, uint32_t bytes);
 
-/* How long to wait for the answer to the last frame in flight, and for any. */
+/* How long to wait for an acknowledgment of the last frame in flight, and of any frame. */
 uint64_t efe_path_tail_time(const struct efe_path *path);
 uint64_t efe_path_timeout_time(const struct efe_state *s, const struct efe_path *path, uint32_t backoff);
 

@@ -110,8 +110,8 @@ void efe_send_reset(struct efe *efe, uint64_t now, const struct efe_flow *flow)
     efe_state(efe)->counters.resets_sent += send_frame(efe, frame, &header);
 }
 
-/* Whether one more answer to a stranger may be sent: so many at once, and one per millisecond after
- * that. */
+/* Returns true if one more answer to an unknown sender may be sent: a burst at first, then one per
+ * millisecond. */
 static bool send_may_answer(struct efe_state *s, uint64_t now)
 {
     uint64_t paid = s->answers_at > now ? s->answers_at : now;

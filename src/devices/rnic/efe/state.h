@@ -18,7 +18,7 @@ enum { EFE_NONE = 0xFFFFFFFF };
 enum efe_slot_state {
     EFE_SLOT_RESERVED, /* nothing yet */
     EFE_SLOT_QUEUED,   /* a frame that was never sent */
-    EFE_SLOT_FLYING,   /* sent; in its flow's list of these */
+    EFE_SLOT_INFLIGHT, /* sent; in its flow's list of these */
     EFE_SLOT_LOST,     /* sent, and to be sent again */
     EFE_SLOT_ARRIVED,  /* the peer has it, but not all before it */
     EFE_SLOT_KEPT      /* received */
@@ -30,7 +30,7 @@ struct efe_slot {
     uint64_t tag;
     uint64_t order;          /* the transmission's number among all of the path */
     uint64_t sent_at;        /* the last transmission */
-    uint32_t previous, next; /* in the list of flying frames, by `order` */
+    uint32_t previous, next; /* in the list of frames in flight, by `order` */
     uint8_t state;           /* enum efe_slot_state */
     bool resent;
 };
@@ -79,12 +79,12 @@ struct efe_flow {
     /* Receiving. */
     bool heard;              /* peer_epoch and all below is known */
     bool refused;            /* the layer above has no room */
-    uint32_t peer_epoch;     /* also the number of the peer's first frame */
+    uint32_t peer_epoch;     /* also the number of the first frame that the peer sent */
     uint32_t expected;       /* the next number that has not come */
     uint32_t undelivered;    /* the next to be delivered; frames from here to `expected` are kept */
     uint32_t kept;           /* slots in incoming[] */
     uint32_t unacknowledged; /* numbered frames that came since next_expected was last sent */
-    uint32_t echo;           /* `sent` of the peer's last frame */
+    uint32_t echo;           /* `sent` of the last frame from the peer */
     uint32_t echo_seen;      /* the echo that the last round trip time was taken from */
     bool echo_taken;         /* there was one */
     uint64_t echo_at;        /* when that frame came */
@@ -122,8 +122,8 @@ struct efe_path {
     /* the round ends when a transmission of this order or a later one has arrived */
     uint64_t round_end;
     uint32_t arrived, lost;  /* frames, since losses were judged last */
-    uint64_t round_rtt;      /* the sum of the round trip times of the round ... */
-    uint32_t round_samples;  /* ... so many */
+    uint64_t round_rtt;      /* the sum of the round trip times of the round, ... */
+    uint32_t round_samples;  /* ... and their number */
     uint64_t rtt, deviation; /* smoothed, in ns */
     bool measured;           /* they are known */
     /* the least round trip time of this interval and of the one before; EFE_NEVER */

@@ -50,7 +50,7 @@ struct rnic_switch_counters {
 
 /* A multiple of 64. */
 size_t rnic_switch_bytes(const struct rnic_switch_config *config);
-/* Starts in an area of so many zeroed bytes, aligned to 64. */
+/* Starts the switch. `area`: rnic_switch_bytes() zeroed bytes, aligned to 64. */
 void rnic_switch_init(struct rnic_switch *sw, void *area, const struct rnic_switch_config *config,
                       const struct rnic_switch_host *host, void *context);
 /* An area that was in use before, or a copy of one. */
