@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The classic forking server: the parent accepts, a child serves, the parent drops its reference of the VI. The NIC
- * handle is shareable, so the child's handles are the parent's; descriptors and buffers are in shared memory.
+ * The classic forking server: the parent accepts, a child serves, the parent drops its reference of
+ * the VI. The NIC handle is shareable, so the child's handles are the parent's; descriptors and
+ * buffers are in shared memory.
  *
  * The clients know nothing of it: they are ordinary programs.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the event loop examples share: a server that says every message in capitals, as two handlers for a loop to call
- * when a descriptor is readable, and the clients that try it.
+ * What the event loop examples share: a server that says every message in capitals, as two handlers
+ * for a loop to call when a descriptor is readable, and the clients that try it.
  */
 #ifndef VIPL_EXAMPLE_LOOP_H
 #define VIPL_EXAMPLE_LOOP_H
@@ -67,7 +67,8 @@ static inline void loop_say(struct loop_server *server, struct loop_line *line)
 
 /* --- the server: it waits for clients in its loop only --- */
 
-/* The loop is to call loop_accept() once, to name the address, and then whenever the descriptor is readable. */
+/* The loop is to call loop_accept() once, to name the address, and then whenever the descriptor is
+ * readable. */
 static inline void loop_listen(struct loop_server *server)
 {
     example_must("descriptor", VipxGetFd(VIPX_FD_CONNECT, server->nic, &server->fd));
@@ -97,7 +98,8 @@ static inline struct loop_line *loop_accept(struct loop_server *server)
     return NULL;
 }
 
-/* line->fd is readable. 0: the client has hung up; the loop forgets the descriptor, and then calls loop_close(). */
+/* line->fd is readable. 0: the client has hung up; the loop forgets the descriptor, and then calls
+ * loop_close(). */
 static inline int loop_answer(struct loop_server *server, struct loop_line *line)
 {
     VIP_DESCRIPTOR *done;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RDMA Write: the parent tells the child where its memory is; the child writes there, without any call of the
- * parent, and the last write carries immediate data, which completes a receive of the parent's.
+ * RDMA Write: the parent tells the child where its memory is; the child writes there, without any
+ * call of the parent, and the last write carries immediate data, which completes a receive of the
+ * parent's.
  */
 #include <sys/wait.h>
 #include <unistd.h>

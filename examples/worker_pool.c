@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool of processes before one completion queue. Four workers, forked in advance, serve 64 VIs; a worker that is free
- * takes the next request. Every 100 ms one of them is killed, and another one takes its place. Every request is answered
- * exactly once, or its VI reports an error and the client asks again on a new connection.
+ * A pool of processes before one completion queue. Four workers, forked in advance, serve 64 VIs; a
+ * worker that is free takes the next request. Every 100 ms one of them is killed, and another one
+ * takes its place. Every request is answered exactly once, or its VI reports an error and the
+ * client asks again on a new connection.
  *
- * What a worker does is to be undone when it dies in the middle: so it takes the VI, by one atomic operation in shared
- * memory, before it reaps. The master notices each death, looks up the VI that the dead worker had, and disconnects it.
+ * What a worker does is to be undone when it dies in the middle: so it takes the VI, by one atomic
+ * operation in shared memory, before it reaps. The master notices each death, looks up the VI that
+ * the dead worker had, and disconnects it.
  */
 #include <sched.h>
 #include <signal.h>
@@ -100,7 +102,8 @@ static void connect_line(struct line *line)
     example_must("connect", VipConnectRequest(line->vi, &here.net, &here.net, PATIENCE, NULL));
 }
 
-/* Asks the next question, on a new connection if need be. The answers of old ones do not come any more. */
+/* Asks the next question, on a new connection if need be. The answers of old ones do not come any
+ * more. */
 static void ask(struct line *line)
 {
     while (!say(line, ++line->asked)) {
@@ -257,7 +260,8 @@ static struct line *free_line(void)
     return NULL;
 }
 
-/* Clients that come, and come again. The workers may have the line before its first request can be there. */
+/* Clients that come, and come again. The workers may have the line before its first request can be
+ * there. */
 static void accept_clients(void)
 {
     union example_address remote;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file posix.h
- * What programs on POSIX systems need beyond VIPL 1.0, and some conveniences. A program that does not include this file
- * gets the safe default of everything here.
+ * @file posix.h What programs on POSIX systems need beyond VIPL 1.0, and some conveniences. A
+ * program that does not include this file gets the safe default of everything here.
  *
- * The conventions of vipl.h hold. Functions of this file are named Vipx..., and are not part of VIPL 1.0. Those that take a
- * signal mask are declared where <signal.h> has sigset_t.
+ * The conventions of vipl.h hold. Functions of this file are named Vipx..., and are not part of
+ * VIPL 1.0. Those that take a signal mask are declared where <signal.h> has sigset_t.
  */
 #ifndef VIPL_POSIX_H
 #define VIPL_POSIX_H
@@ -29,75 +28,93 @@ extern "C" {
 /**
  * Open a NIC handle as VipOpenNic() does, with flags.
  *
- * With #VIPX_SHAREABLE, the NIC handle and each VI, completion queue, protection tag, memory region and connection request on
- * it is shared between this process and the children that it forks from then on, as an open file is. The handles mean the
- * same in all these processes, and each of them may post, reap, wait, query, connect and disconnect. Without the flag this is
- * VipOpenNic(): in a forked child, inherited handles are invalid.
+ * With #VIPX_SHAREABLE, the NIC handle and each VI, completion queue, protection tag, memory region
+ * and connection request on it is shared between this process and the children that it forks from
+ * then on, as an open file is. The handles mean the same in all these processes, and each of them
+ * may post, reap, wait, query, connect and disconnect. Without the flag this is VipOpenNic(): in a
+ * forked child, inherited handles are invalid.
  *
- * - **References.** A process has a reference to each object that it created or inherited. In a process without a reference
- *   every function returns VIP_INVALID_PARAMETER for the handle. VipDestroyVi(), VipDestroyCQ(), VipDestroyPtag(),
- *   VipDeregisterMem() and VipCloseNic() drop the caller's reference, and the handle is invalid in that process afterwards.
- *   The call that drops the last reference acts as VIPL 1.0 says; therefore a process that does not drop the last one may
- *   also drop a connected VI. A process that exits, is killed or calls exec drops its references. An object without
- *   references is disconnected and destroyed. No process waits for another one, dead or alive.
- * - **Forks** may come from any thread, from several threads at once, and from signal handlers, and they do not wait. There
- *   is one exception: if the server (see below) is stopped and a few hundred forks have not reached it, a fork waits for one
- *   second at most, and its child then has no shared objects.
- * - **Rights** are those that the program had when it opened its first shareable NIC handle, while any of its processes
- *   has these. A process that has changed its users, groups or capabilities while another one has not can use the objects it
- *   has. In such a process VipxOpenNic() with #VIPX_SHAREABLE, VipConnectWait(), VipConnectRequest(),
- *   VipConnectPeerRequest(), the name service, and VipRegisterMem() of memory that is not from VipxAllocShared() return
- *   VIP_ERROR_RESOURCE. When no process has the former users and groups any more, the rights are those of one that is left.
- * - **Completions** go to the first process that takes them, each one once. If a process is killed after a completion queue
- *   named a completion to it and before it took the completion, the queue names it to another process. So after a death the
- *   queue may name a work queue whose completion has just been taken: VipRecvDone() then returns VIP_NOT_DONE. A process is
- *   never told of a VI to which it has no reference. It should not wait on a completion queue that such VIs report to: while
- *   other processes have something to take there, it wakes up every few milliseconds.
- * - **Memory** that is registered, descriptors included, must be from VipxAllocShared(), or belong to a MAP_SHARED mapping
- *   that existed when the program opened its first shareable NIC handle. Other memory is VIP_INVALID_PARAMETER.
- * - **Limits.** VipQueryNic() reports the limits of shareable NIC handles. A completion queue keeps all its entries:
- *   EntryCount is a minimum.
- * - **Handlers** run in the process that registered them, on one library thread for all its shareable NIC handles. An error
- *   is reported in each process that has a reference to the VI and an error handler on the NIC handle.
+ * - **References.** A process has a reference to each object that it created or inherited. In a
+ *   process without a reference every function returns VIP_INVALID_PARAMETER for the handle.
+ *   VipDestroyVi(), VipDestroyCQ(), VipDestroyPtag(), VipDeregisterMem() and VipCloseNic() drop the
+ *   caller's reference, and the handle is invalid in that process afterwards. The call that drops
+ *   the last reference acts as VIPL 1.0 says; therefore a process that does not drop the last one
+ *   may also drop a connected VI. A process that exits, is killed or calls exec drops its
+ *   references. An object without references is disconnected and destroyed. No process waits for
+ *   another one, dead or alive.
+ * - **Forks** may come from any thread, from several threads at once, and from signal handlers, and
+ *   they do not wait. There is one exception: if the server (see below) is stopped and a few
+ *   hundred forks have not reached it, a fork waits for one second at most, and its child then has
+ *   no shared objects.
+ * - **Rights** are those that the program had when it opened its first shareable NIC handle, while
+ *   any of its processes has these. A process that has changed its users, groups or capabilities
+ *   while another one has not can use the objects it has. In such a process VipxOpenNic()
+ *   with #VIPX_SHAREABLE, VipConnectWait(), VipConnectRequest(), VipConnectPeerRequest(), the name
+ *   service, and VipRegisterMem() of memory that is not from VipxAllocShared() return
+ *   VIP_ERROR_RESOURCE. When no process has the former users and groups any more, the rights are
+ *   those of one that is left.
+ * - **Completions** go to the first process that takes them, each one once. If a process is killed
+ *   after a completion queue named a completion to it and before it took the completion, the queue
+ *   names it to another process. So after a death the queue may name a work queue whose completion
+ *   has just been taken: VipRecvDone() then returns VIP_NOT_DONE. A process is never told of a VI
+ *   to which it has no reference. It should not wait on a completion queue that such VIs report to:
+ *   while other processes have something to take there, it wakes up every few milliseconds.
+ * - **Memory** that is registered, descriptors included, must be from VipxAllocShared(), or belong
+ *   to a MAP_SHARED mapping that existed when the program opened its first shareable NIC handle.
+ *   Other memory is VIP_INVALID_PARAMETER.
+ * - **Limits.** VipQueryNic() reports the limits of shareable NIC handles. A completion queue keeps
+ *   all its entries: EntryCount is a minimum.
+ * - **Handlers** run in the process that registered them, on one library thread for all its
+ *   shareable NIC handles. An error is reported in each process that has a reference to the VI and
+ *   an error handler on the NIC handle.
  *
- * The objects belong to the server, a process that the library starts when the first shareable NIC handle is opened. The
- * server has none of the program's descriptors except standard error, no wait() call of the program returns it, and it ends
- * when the last process that uses it ends. It is a program of its own, libexec/vipl-server. Where that cannot be run, it is a
- * fork of the calling program, and memory that the program has at that moment is copied when it changes. If the server is killed, calls on shared objects return VIP_ERROR_RESOURCE until another
- * shareable NIC handle is opened.
+ * The objects belong to the server, a process that the library starts when the first shareable NIC
+ * handle is opened. The server has none of the program's descriptors except standard error, no
+ * wait() call of the program returns it, and it ends when the last process that uses it ends. It is
+ * a program of its own, libexec/vipl-server. Where that cannot be run, it is a fork of the calling
+ * program, and memory that the program has at that moment is copied when it changes. If the server
+ * is killed, calls on shared objects return VIP_ERROR_RESOURCE until another shareable NIC handle
+ * is opened.
  *
  * @param DeviceName  As for VipOpenNic().
  * @param Flags       0, or #VIPX_SHAREABLE.
  * @param NicHandle   Receives the handle; NULL on failure.
- * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags; VIP_ERROR_RESOURCE if there is no memory or process for
- *         shared objects; VIP_ERROR_NOT_SUPPORTED for #VIPX_SHAREABLE if the library was built without sharing.
+ * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags; VIP_ERROR_RESOURCE if there is no
+ * memory or process for
+ *         shared objects; VIP_ERROR_NOT_SUPPORTED for #VIPX_SHAREABLE if the library was built
+ *         without sharing.
  */
 VIPL_API VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags,
                                         VIP_NIC_HANDLE *NicHandle);
 
 /**
- * Allocate memory for descriptors and buffers of shareable objects. It is cleared, aligned to 65,536 bytes, and at the same
- * address in this process and in all processes that share objects with it, including those that exist already.
+ * Allocate memory for descriptors and buffers of shareable objects. It is cleared, aligned to
+ * 65,536 bytes, and at the same address in this process and in all processes that share objects
+ * with it, including those that exist already.
  *
- * It can be registered with NIC handles that are not shareable too. RDMA Writes and Reads between two processes of one host that go to such memory
- * over the loopback device take no system call, where the system lets the processes into each other's memory.
+ * It can be registered with NIC handles that are not shareable too. RDMA Writes and Reads between
+ * two processes of one host that go to such memory over the loopback device take no system call,
+ * where the system lets the processes into each other's memory.
  *
- * Processes have references to it as to any shareable object. The setting VIPL_SHARED_MIB (default 1024; 64 on 32-bit
- * systems) says how many MiB there are in all; memory that has not been written costs nothing.
+ * Processes have references to it as to any shareable object. The setting VIPL_SHARED_MIB (default
+ * 1024; 64 on 32-bit systems) says how many MiB there are in all; memory that has not been written
+ * costs nothing.
  *
  * @param Length   Bytes, not 0.
  * @param Address  Receives the address; NULL on failure.
- * @return VIP_SUCCESS, VIP_INVALID_PARAMETER, VIP_ERROR_RESOURCE if there is not so much memory left, or
+ * @return VIP_SUCCESS, VIP_INVALID_PARAMETER, VIP_ERROR_RESOURCE if there is not so much memory
+ * left, or
  *         VIP_ERROR_NOT_SUPPORTED if the library was built without sharing.
  */
 VIPL_API VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address);
 
 /**
- * Drop this process's reference to such memory; the call that drops the last one frees it. Deregister the regions in it
- * before.
+ * Drop this process's reference to such memory; the call that drops the last one frees it.
+ * Deregister the regions in it before.
  *
  * @param Address  From VipxAllocShared().
- * @return VIP_SUCCESS, or VIP_INVALID_PARAMETER if this process has no reference to memory that begins there.
+ * @return VIP_SUCCESS, or VIP_INVALID_PARAMETER if this process has no reference to memory that
+ * begins there.
  */
 VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
 
@@ -108,66 +125,76 @@ VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
 /**
  * @page handlers Calls from signal handlers
  *
- * The library installs no handler, changes no mask except those of its own threads, in which every signal is blocked, and
- * uses no timer of the process. A peer that has gone raises no SIGPIPE.
+ * The library installs no handler, changes no mask except those of its own threads, in which every
+ * signal is blocked, and uses no timer of the process. A peer that has gone raises no SIGPIPE.
  *
  * A handler may call the library, regardless of what its thread was doing, and every call returns:
  *
- * - VipPostSend(), VipPostRecv(), VipSendDone(), VipRecvDone(), VipCQDone() and VipQueryVi() are async-signal-safe. They
- *   do their work if the handler has interrupted the program's own code, or a call that sleeps: VipSendWait(),
- *   VipRecvWait(), VipCQWait(), VipConnectWait(), VipConnectRequest(), VipConnectPeerWait() and those with a mask. If the
- *   handler has interrupted the library at work, the Done functions return #VIP_NOT_DONE, and the posting functions and
- *   VipQueryVi() return #VIP_ERROR_RESOURCE: nothing has happened, and the call may be repeated later.
+ * - VipPostSend(), VipPostRecv(), VipSendDone(), VipRecvDone(), VipCQDone() and VipQueryVi() are
+ *   async-signal-safe. They do their work if the handler has interrupted the program's own code, or
+ *   a call that sleeps: VipSendWait(), VipRecvWait(), VipCQWait(), VipConnectWait(),
+ *   VipConnectRequest(), VipConnectPeerWait() and those with a mask. If the handler has interrupted
+ *   the library at work, the Done functions return #VIP_NOT_DONE, and the posting functions and
+ *   VipQueryVi() return #VIP_ERROR_RESOURCE: nothing has happened, and the call may be repeated
+ *   later.
  * - VipxStrError(), VipxStrStatus() and VipxVersion() always work.
- * - All others return #VIP_ERROR_NOT_SUPPORTED if the handler has interrupted any call, asleep or not; VipGetUserData()
- *   returns NULL. Their out-parameters stay as they are. If the handler has interrupted the program's own code, these
- *   functions are like malloc(): a handler that cannot know what it interrupts must not call them.
+ * - All others return #VIP_ERROR_NOT_SUPPORTED if the handler has interrupted any call, asleep or
+ *   not; VipGetUserData() returns NULL. Their out-parameters stay as they are. If the handler has
+ *   interrupted the program's own code, these functions are like malloc(): a handler that cannot
+ *   know what it interrupts must not call them.
  *
  * The async-signal-safe functions may change errno, which a handler saves.
  *
- * They take 4 KiB of stack at most, whatever is posted and whatever has come in (with the device rnic:inproc, where the caller runs
- * the model of the card, 6 KiB). An alternate stack has to have room for the frame that the system stores beside that
- * (sysconf(_SC_MINSIGSTKSZ)). A program that is linked lazily needs some 3 KiB more at the first call of each function, for
- * the loader; -z now, or LD_BIND_NOW, is without that. A thread with PTHREAD_STACK_MIN may also make the calls that wait.
+ * They take 4 KiB of stack at most, whatever is posted and whatever has come in (with the device
+ * rnic:inproc, where the caller runs the model of the card, 6 KiB). An alternate stack has to have
+ * room for the frame that the system stores beside that (sysconf(_SC_MINSIGSTKSZ)). A program that
+ * is linked lazily needs some 3 KiB more at the first call of each function, for the loader; -z
+ * now, or LD_BIND_NOW, is without that. A thread with PTHREAD_STACK_MIN may also make the calls
+ * that wait.
  *
- * A completion that a handler reaps is not returned by the interrupted call: that goes on waiting, or ends with
- * #VIP_INTERRUPTED and has consumed nothing.
+ * A completion that a handler reaps is not returned by the interrupted call: that goes on waiting,
+ * or ends with #VIP_INTERRUPTED and has consumed nothing.
  *
- * A handler that has interrupted a call must return. To leave it by siglongjmp() or by an exception is not supported:
- * all later calls of the thread would be refused as if they came from a handler, and its locks would stay locked.
+ * A handler that has interrupted a call must return. To leave it by siglongjmp() or by an exception
+ * is not supported: all later calls of the thread would be refused as if they came from a handler,
+ * and its locks would stay locked.
  */
 
 /**
  * @page cancellation Threads that are cancelled
  *
- * The calls that sleep, named above, are cancellation points while they sleep; no other call is one. A thread that is
- * cancelled there has consumed nothing, and its call ends as if interrupted. Its clean-up handlers may call the library.
- * Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) is not supported.
+ * The calls that sleep, named above, are cancellation points while they sleep; no other call is
+ * one. A thread that is cancelled there has consumed nothing, and its call ends as if interrupted.
+ * Its clean-up handlers may call the library. Asynchronous cancellation
+ * (PTHREAD_CANCEL_ASYNCHRONOUS) is not supported.
  */
 
 /**
- * Choose whether a blocking call goes on after a signal handler ran in its thread, with the time that it had left, or ends
- * with #VIP_INTERRUPTED. The setting VIPL_RESTART is the choice of a new NIC handle; without it, calls end. The C library's
- * setuid(), setgid() and their like also run a handler in every other thread of the process, one of its own.
+ * Choose whether a blocking call goes on after a signal handler ran in its thread, with the time
+ * that it had left, or ends with #VIP_INTERRUPTED. The setting VIPL_RESTART is the choice of a new
+ * NIC handle; without it, calls end. The C library's setuid(), setgid() and their like also run a
+ * handler in every other thread of the process, one of its own.
  *
- * The choice applies to calls that begin afterwards, on this NIC handle and on the objects created on it.
+ * The choice applies to calls that begin afterwards, on this NIC handle and on the objects created
+ * on it.
  *
  * @param NicHandle  From VipOpenNic().
  * @param Restart    VIP_TRUE: they resume.
  */
 VIPL_API VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart);
 
-/* A translation unit that asks for ISO C alone (-std=c99 without _POSIX_C_SOURCE, for example) has no sigset_t, and none of
- * what comes with it; it has no use for a signal mask either. */
+/* A translation unit that asks for ISO C alone (-std=c99 without _POSIX_C_SOURCE, for example) has
+ * no sigset_t, and none of what comes with it; it has no use for a signal mask either. */
 #ifdef SIG_BLOCK
 
 /**
- * VipSendWait() with another signal mask while the thread sleeps. The mask is set and restored in one step with falling
- * asleep and waking up, as ppoll() does it. A program blocks a signal, tests the flag that its handler sets, and waits with a
- * mask that lets the signal through: no signal is lost between the test and the wait.
+ * VipSendWait() with another signal mask while the thread sleeps. The mask is set and restored in
+ * one step with falling asleep and waking up, as ppoll() does it. A program blocks a signal, tests
+ * the flag that its handler sets, and waits with a mask that lets the signal through: no signal is
+ * lost between the test and the wait.
  *
- * A signal that is pending and not in the mask ends the call at once, if there is nothing to take. A call that does not
- * sleep does not use the mask.
+ * A signal that is pending and not in the mask ends the call at once, if there is nothing to take.
+ * A call that does not sleep does not use the mask.
  *
  * @param ViHandle       From VipCreateVi().
  * @param Timeout        Milliseconds.
@@ -218,33 +245,39 @@ typedef enum _VIPX_FD_KIND {
 } VIPX_FD_KIND;
 
 /**
- * Get a file descriptor for poll(), select(), epoll, kqueue, libuv and the like. It is readable exactly while the object has
- * something to take, regardless of the process that put it there and of the one that takes it. Waiting for the descriptor
- * takes nothing: the program calls the Done function, and if its loop reports changes only (EPOLLET), it calls it until it
- * returns VIP_NOT_DONE. An object has one descriptor of each kind, for its whole life.
+ * Get a file descriptor for poll(), select(), epoll, kqueue, libuv and the like. It is readable
+ * exactly while the object has something to take, regardless of the process that put it there and
+ * of the one that takes it. Waiting for the descriptor takes nothing: the program calls the Done
+ * function, and if its loop reports changes only (EPOLLET), it calls it until it returns
+ * VIP_NOT_DONE. An object has one descriptor of each kind, for its whole life.
  *
- * The descriptor belongs to the library. The program never reads, writes or closes it, removes it from its event loop before
- * the object is destroyed, and does not use it in a forked child. It is closed with the object and by exec.
+ * The descriptor belongs to the library. The program never reads, writes or closes it, removes it
+ * from its event loop before the object is destroyed, and does not use it in a forked child. It is
+ * closed with the object and by exec.
  *
- * From the first descriptor on, the NIC handle has a library thread, which moves data while the program is in its own loop.
+ * From the first descriptor on, the NIC handle has a library thread, which moves data while the
+ * program is in its own loop.
  *
- * #VIPX_FD_CONNECT is readable while a request for any address waits at this NIC handle. Requests arrive for addresses that
- * a VipConnectWait() has named since the descriptor was made, with a timeout of 0 for example. The latest 1,024 of these
- * addresses are listened to, as if a call went on waiting, until the NIC handle is closed. A program that has several
- * addresses calls VipConnectWait() for each when the descriptor is readable.
+ * #VIPX_FD_CONNECT is readable while a request for any address waits at this NIC handle. Requests
+ * arrive for addresses that a VipConnectWait() has named since the descriptor was made, with a
+ * timeout of 0 for example. The latest 1,024 of these addresses are listened to, as if a call went
+ * on waiting, until the NIC handle is closed. A program that has several addresses calls
+ * VipConnectWait() for each when the descriptor is readable.
  *
  * @param Kind    What to wait for.
  * @param Handle  From VipCreateVi(), VipCreateCQ() or VipOpenNic(), as Kind says.
  * @param Fd      Receives the descriptor, or -1.
- * @retval VIP_ERROR_RESOURCE       The queue reports to a completion queue; or no descriptors, memory or threads are left.
+ * @retval VIP_ERROR_RESOURCE The queue reports to a completion queue; or no descriptors, memory or
+ * threads are left.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
 VIPL_API VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd);
 
 /* ---------------------------------------------------------------------------------------------
- * Statistics: what VipQuerySystemManagementInfo() reports beyond VIPL 1.0. Counters never decrease while the NIC handle or
- * the VI exists. They are always on: the library counts for itself what they add up.
- * ------------------------------------------------------------------------------------------ */
+ * Statistics: what VipQuerySystemManagementInfo() reports beyond VIPL 1.0. Counters never decrease
+ * while the NIC handle or the VI exists. They are always on: the library counts for itself what
+ * they add
+ * up. ------------------------------------------------------------------------------------------ */
 
 /** For VipQuerySystemManagementInfo(): a VIPX_NIC_STATISTICS. */
 #define VIPX_SMI_NIC_STATISTICS ((VIP_ULONG)0x56490001)
@@ -291,10 +324,12 @@ typedef struct _VIPX_VI_STATISTICS {
 } VIPX_VI_STATISTICS;
 
 /* ---------------------------------------------------------------------------------------------
- * Properties of a device: what it has beyond the attributes of VIPL 1.0, for people and for scripts.
+ * Properties of a device: what it has beyond the attributes of VIPL 1.0, for people and for
+ * scripts.
  * ------------------------------------------------------------------------------------------ */
 
-/** For VipQuerySystemManagementInfo(): a VIPX_DEVICE_PROPERTIES. Not of shareable NIC handles: #VIP_ERROR_NOT_SUPPORTED. */
+/** For VipQuerySystemManagementInfo(): a VIPX_DEVICE_PROPERTIES. Not of shareable NIC
+ * handles: #VIP_ERROR_NOT_SUPPORTED. */
 #define VIPX_SMI_DEVICE_PROPERTIES ((VIP_ULONG)0x56490003)
 
 /** A property of a device: a number, or a text. */
@@ -304,7 +339,8 @@ typedef struct _VIPX_PROPERTY {
     VIP_CHAR Text[64]; /**< Its value, or empty. */
 } VIPX_PROPERTY;
 
-/** Filled by VipQuerySystemManagementInfo() with #VIPX_SMI_DEVICE_PROPERTIES. The names are the device's own. */
+/** Filled by VipQuerySystemManagementInfo() with #VIPX_SMI_DEVICE_PROPERTIES. The names are the
+ * device's own. */
 typedef struct _VIPX_DEVICE_PROPERTIES {
     VIP_UINT64 Count;           /**< How many there are; 0: the attributes say all. */
     VIPX_PROPERTY Property[32]; /**< As many as Count says. */
@@ -314,7 +350,8 @@ typedef struct _VIPX_DEVICE_PROPERTIES {
  * What there is: devices, and the build.
  * ------------------------------------------------------------------------------------------ */
 
-/** In VIPX_DEVICE: VipOpenNic() opens it by NULL, by "" and by the device names of old programs. One device has this. */
+/** In VIPX_DEVICE: VipOpenNic() opens it by NULL, by "" and by the device names of old programs.
+ * One device has this. */
 #define VIPX_DEVICE_IS_DEFAULT ((VIP_UINT32)1)
 /** In VIPX_DEVICE: another name of a device, from the setting VIPL_DEVICE_ALIASES. */
 #define VIPX_DEVICE_IS_ALIAS ((VIP_UINT32)2)
@@ -327,21 +364,24 @@ typedef struct _VIPX_DEVICE {
 } VIPX_DEVICE;
 
 /**
- * List the devices that this build knows and that this host has now: the loopback device, each interface of the host that the
- * device tcp can use, the RDMA cards, and the aliases of the setting VIPL_DEVICE_ALIASES. Nothing is opened: VipOpenNic() may
- * still fail for one of them, for lack of rights for example. The settings are read at each call.
+ * List the devices that this build knows and that this host has now: the loopback device, each
+ * interface of the host that the device tcp can use, the RDMA cards, and the aliases of the setting
+ * VIPL_DEVICE_ALIASES. Nothing is opened: VipOpenNic() may still fail for one of them, for lack of
+ * rights for example. The settings are read at each call.
  *
  * A program that does not know how many there are calls this twice, or gives it room for 64.
  *
  * @param Devices  Receives *Count devices at most; may be NULL if *Count is 0.
  * @param Count    In: how many Devices has room for. Out: how many there are, which may be more.
- * @return VIP_SUCCESS, also if not all of them had room; VIP_INVALID_PARAMETER; VIP_ERROR_NOT_SUPPORTED in a signal handler.
+ * @return VIP_SUCCESS, also if not all of them had room; VIP_INVALID_PARAMETER;
+ * VIP_ERROR_NOT_SUPPORTED in a signal handler.
  */
 VIPL_API VIP_RETURN VI_CALL VipxListDevices(VIPX_DEVICE *Devices, VIP_ULONG *Count);
 
 /**
- * Get how this library was built: words NAME=VALUE with a blank between them, for example "devices=loopback,tcp,rnic
- * sharing=on waker=eventfd cpu=x86_64 compiler=GNU-12.2.0 build=Release". The text is constant. Async-signal-safe.
+ * Get how this library was built: words NAME=VALUE with a blank between them, for example
+ * "devices=loopback,tcp,rnic sharing=on waker=eventfd cpu=x86_64 compiler=GNU-12.2.0
+ * build=Release". The text is constant. Async-signal-safe.
  */
 VIPL_API const char *VI_CALL VipxBuildOptions(void);
 
@@ -359,23 +399,27 @@ typedef enum _VIPX_LOG_LEVEL {
 } VIPX_LOG_LEVEL;
 
 /**
- * Receives a line of the log, without a line break. It runs on the thread that has something to say: one of the program's, in
- * a call, or one of the library's, perhaps with locks held, perhaps in a signal handler that called the library. So it must not block, and all functions of the
- * library but VipxStrError() and its like return VIP_ERROR_NOT_SUPPORTED in it. Several threads may call it at once.
+ * Receives a line of the log, without a line break. It runs on the thread that has something to
+ * say: one of the program's, in a call, or one of the library's, perhaps with locks held, perhaps
+ * in a signal handler that called the library. So it must not block, and all functions of the
+ * library but VipxStrError() and its like return VIP_ERROR_NOT_SUPPORTED in it. Several threads may
+ * call it at once.
  */
 typedef void (*VIPX_LOG_HANDLER)(VIP_PVOID Context, VIPX_LOG_LEVEL Level, const char *Text);
 
 /**
- * Have a function of the program receive the log. Standard error then gets what the setting VIPL_LOG asks for, and nothing if
- * there is no such setting. There is one handler for the process, which forked children inherit. What the server of shared objects has to
- * say goes to its standard error.
+ * Have a function of the program receive the log. Standard error then gets what the setting
+ * VIPL_LOG asks for, and nothing if there is no such setting. There is one handler for the process,
+ * which forked children inherit. What the server of shared objects has to say goes to its standard
+ * error.
  *
  * Call it before other threads use the library, or while none of them does.
  *
  * @param Level    The handler receives lines up to this level; #VIPX_LOG_OFF: none.
  * @param Handler  The function; NULL: none from now on.
  * @param Context  Is given to it.
- * @return VIP_SUCCESS; VIP_INVALID_PARAMETER for another level; VIP_ERROR_NOT_SUPPORTED in a signal handler.
+ * @return VIP_SUCCESS; VIP_INVALID_PARAMETER for another level; VIP_ERROR_NOT_SUPPORTED in a signal
+ * handler.
  */
 VIPL_API VIP_RETURN VI_CALL VipxSetLogHandler(VIPX_LOG_LEVEL Level, VIPX_LOG_HANDLER Handler,
                                               VIP_PVOID Context);
@@ -385,35 +429,37 @@ VIPL_API VIP_RETURN VI_CALL VipxSetLogHandler(VIPX_LOG_LEVEL Level, VIPX_LOG_HAN
  * ------------------------------------------------------------------------------------------ */
 
 /**
- * Get the name of a return code, for example "VIP_TIMEOUT", or "VIP_RETURN ?" for a number that is not a return code. The
- * text is constant.
+ * Get the name of a return code, for example "VIP_TIMEOUT", or "VIP_RETURN ?" for a number that is
+ * not a return code. The text is constant.
  *
  * @param Code  What a function returned.
  */
 VIPL_API const char *VI_CALL VipxStrError(VIP_RETURN Code);
 
 /**
- * Get a sentence about a return code, for people: what it means, whichever function returned it, without a full stop. The text
- * is constant.
+ * Get a sentence about a return code, for people: what it means, whichever function returned it,
+ * without a full stop. The text is constant.
  *
  * @param Code  What a function returned.
  */
 VIPL_API const char *VI_CALL VipxExplainError(VIP_RETURN Code);
 
 /**
- * Write the Status of a descriptor as text, for example "DONE RDMA_WRITE DESC_FLUSHED_ERROR": whether it is complete, the
- * operation, each error, and IMMEDIATE. Bits without a name are written as one hexadecimal number.
+ * Write the Status of a descriptor as text, for example "DONE RDMA_WRITE DESC_FLUSHED_ERROR":
+ * whether it is complete, the operation, each error, and IMMEDIATE. Bits without a name are written
+ * as one hexadecimal number.
  *
  * @param Status  CS.Status of a descriptor.
- * @param Text    Receives the text, cut to what fits, with a final null byte; may be NULL if Size is 0.
+ * @param Text    Receives the text, cut to what fits, with a final null byte; may be NULL if Size
+ *                is 0.
  * @param Size    Bytes of Text. 256 hold the longest.
  * @return The bytes of the whole text, the null byte not counted, as snprintf() does it.
  */
 VIPL_API size_t VI_CALL VipxStrStatus(VIP_UINT32 Status, char *Text, size_t Size);
 
 /**
- * Get the version of the library that runs, for example "0.1.0"; version.h has the version that the program was compiled
- * with. The text is constant.
+ * Get the version of the library that runs, for example "0.1.0"; version.h has the version that the
+ * program was compiled with. The text is constant.
  */
 VIPL_API const char *VI_CALL VipxVersion(void);
 

@@ -16,9 +16,9 @@
  *   returns none.
  * - @b Threads. Every function may be called from any thread at any time; two VIs never wait for
  *   each other's locks unless they are connected to each other or share a completion queue.
- * - @b Signals. What a signal handler may call is in posix.h. A blocking call during which a handler
- *   ran in its thread returns #VIP_INTERRUPTED and has consumed nothing, unless the setting VIPL_RESTART=1
- *   makes it resume with the time left.
+ * - @b Signals. What a signal handler may call is in posix.h. A blocking call during which a
+ *   handler ran in its thread returns #VIP_INTERRUPTED and has consumed nothing, unless the setting
+ *   VIPL_RESTART=1 makes it resume with the time left.
  * - @b fork. Handles do not survive into a child: there each call on one returns
  *   #VIP_INVALID_PARAMETER, and nothing the child does changes what the parent sees.
  * - @b Callbacks run on one library thread per NIC handle, never two at once for one handle, with
@@ -252,11 +252,12 @@ typedef struct _VIP_AUTODISCOVERY_LIST {
 struct _VIP_DESCRIPTOR;
 
 /**
- * A pointer in 64 bits: assign AddressBits, Address or Descriptor as you like, on either byte order.
+ * A pointer in 64 bits: assign AddressBits, Address or Descriptor as you like, on either byte
+ * order.
  *
- * Address and Descriptor are the low half on a 32-bit CPU. There the library ignores the high half of an
- * address of local memory, and of remote memory if the peer runs on a 32-bit CPU too, so that a program need not
- * clear it. To name memory of a 64-bit peer it assigns AddressBits.
+ * Address and Descriptor are the low half on a 32-bit CPU. There the library ignores the high half
+ * of an address of local memory, and of remote memory if the peer runs on a 32-bit CPU too, so that
+ * a program need not clear it. To name memory of a 64-bit peer it assigns AddressBits.
  */
 typedef union _VIP_PVOID64 {
     VIP_UINT64 AddressBits; /**< The address as a number. */
@@ -276,14 +277,16 @@ typedef union _VIP_PVOID64 {
 } VIP_PVOID64;
 
 /**
- * The first 32 bytes of a descriptor. The library writes Status, Length and ImmediateData only. They are volatile, as in the
- * originals, because other threads write them: a program may poll Status. When it sees #VIP_STATUS_DONE there, it takes the
- * descriptor with VipSendDone() or VipRecvDone() before it reads the rest: that orders the accesses on every CPU.
+ * The first 32 bytes of a descriptor. The library writes Status, Length and ImmediateData only.
+ * They are volatile, as in the originals, because other threads write them: a program may poll
+ * Status. When it sees #VIP_STATUS_DONE there, it takes the descriptor with VipSendDone() or
+ * VipRecvDone() before it reads the rest: that orders the accesses on every CPU.
  *
- * Length is ignored when a descriptor is posted: the bytes to move are the sum of the data segments' lengths, in a send
- * queue and in a receive queue. A program that writes the sum here, as the originals required, may go on doing so. When the
- * descriptor is complete without an error, Length is the number of bytes moved: those of the message for a receive, and those
- * written to the remote address for a receive that an RDMA Write with immediate data used. With an error it is 0.
+ * Length is ignored when a descriptor is posted: the bytes to move are the sum of the data
+ * segments' lengths, in a send queue and in a receive queue. A program that writes the sum here, as
+ * the originals required, may go on doing so. When the descriptor is complete without an error,
+ * Length is the number of bytes moved: those of the message for a receive, and those written to the
+ * remote address for a receive that an RDMA Write with immediate data used. With an error it is 0.
  */
 typedef struct _VIP_CONTROL_SEGMENT {
     VIP_PVOID64 Next;                  /**< The program's own; neither read nor written. */
@@ -317,9 +320,10 @@ typedef union _VIP_DESCRIPTOR_SEGMENT {
 } VIP_DESCRIPTOR_SEGMENT;
 
 /**
- * A unit of work, under two sets of names for the same bytes. CS and DS are those of Intel, M-VIA and Giganet with
- * VIPL095. Control and Data are those of Giganet 1.0, where a pointer to Data[0] is cast to one to a
- * VIP_ADDRESS_SEGMENT for RDMA. Segments beyond the declared ones follow in memory.
+ * A unit of work, under two sets of names for the same bytes. CS and DS are those of Intel, M-VIA
+ * and Giganet with VIPL095. Control and Data are those of Giganet 1.0, where a pointer to Data[0]
+ * is cast to one to a VIP_ADDRESS_SEGMENT for RDMA. Segments beyond the declared ones follow in
+ * memory.
  */
 VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
     VIPL_EXTENSION union {
@@ -410,16 +414,18 @@ typedef void(VI_CALL *VIP_CQ_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHand
 VIPL_API VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle);
 
 /**
- * Close a NIC handle. Objects that it still owns are destroyed: VIs are disconnected (their peers go to
- * #VIP_STATE_ERROR), blocked calls return #VIP_INVALID_PARAMETER, and memory and descriptors are
- * not touched any more, so a program may have freed them before [ours].
+ * Close a NIC handle. Objects that it still owns are destroyed: VIs are disconnected (their peers
+ * go to #VIP_STATE_ERROR), blocked calls return #VIP_INVALID_PARAMETER, and memory and descriptors
+ * are not touched any more, so a program may have freed them before [ours].
  *
  * Waits for a callback that is running on another thread; may be called from within one.
  *
  * @param NicHandle  From VipOpenNic().
- * @retval VIP_ERROR_RESOURCE  A peer on this host has been stopped in the middle of an RDMA operation on memory of
- *                             this NIC handle, and would go on with it when it continues; see VipDeregisterMem().
- *                             Nothing has changed, the handle is open as before, and the memory must stay [ours].
+ * @retval VIP_ERROR_RESOURCE A peer on this host has been stopped in the middle of an RDMA
+ * operation on memory of
+ *                             this NIC handle, and would go on with it when it continues; see
+ *                             VipDeregisterMem(). Nothing has changed, the handle is open as
+ *                             before, and the memory must stay [ours].
  */
 VIPL_API VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle);
 
@@ -454,11 +460,11 @@ VIPL_API VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTI
 VIPL_API VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag);
 
 /**
- * Register memory. Buffers, and descriptors themselves, must lie in registered regions. Regions
- * may overlap; the same range may be registered many times, with different tags and rights.
- * What the program may do with a page counts when bytes move: it may be protected when it is registered
- * and opened later, and a region may have guard pages. A card of hardware keeps pages as they are
- * now, and memory that it cannot keep is refused [ours].
+ * Register memory. Buffers, and descriptors themselves, must lie in registered regions. Regions may
+ * overlap; the same range may be registered many times, with different tags and rights. What the
+ * program may do with a page counts when bytes move: it may be protected when it is registered and
+ * opened later, and a region may have guard pages. A card of hardware keeps pages as they are now,
+ * and memory that it cannot keep is refused [ours].
  *
  * @param NicHandle  From VipOpenNic().
  * @param Address    First byte; any alignment.
@@ -482,11 +488,13 @@ VIPL_API VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID A
  * @param NicHandle  The region's NIC handle.
  * @param Address    The address it was registered at.
  * @param MemHandle  From VipRegisterMem().
- * @retval VIP_ERROR_RESOURCE  A peer on this host has been stopped (by a debugger or SIGSTOP, for instance) in the
- *                             middle of an RDMA operation on memory of this NIC handle, has not finished it within
- *                             a second, and could still write when it continues. Nothing has changed, the region
- *                             is registered as before. It succeeds once the peer goes on, or has ended. Only
- *                             regions with an RDMA right can be held up so [ours].
+ * @retval VIP_ERROR_RESOURCE A peer on this host has been stopped (by a debugger or SIGSTOP, for
+ * instance) in the
+ *                             middle of an RDMA operation on memory of this NIC handle, has not
+ *                             finished it within a second, and could still write when it continues.
+ *                             Nothing has changed, the region is registered as before. It succeeds
+ *                             once the peer goes on, or has ended. Only regions with an RDMA right
+ *                             can be held up so [ours].
  */
 VIPL_API VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
                                              VIP_MEM_HANDLE MemHandle);
@@ -643,11 +651,13 @@ VIPL_API VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  * @param RemoteAddr       Host, and the discriminator the listener waits on.
  * @param Timeout          Milliseconds.
  * @param RemoteViAttribs  Receives the accepting VI's attributes; may be NULL [ours].
- * @retval VIP_TIMEOUT        A listener is there and did not answer: a NIC handle waits, or has waited, on that
- *                            discriminator, and its program has taken the request, is busy with something else,
- *                            or is stopped [ours].
+ * @retval VIP_TIMEOUT A listener is there and did not answer: a NIC handle waits, or has waited, on
+ * that
+ *                            discriminator, and its program has taken the request, is busy with
+ *                            something else, or is stopped [ours].
  * @retval VIP_REJECT         The listener rejected it.
- * @retval VIP_NO_MATCH       The host is there and no open NIC handle has waited on that discriminator. A NIC
+ * @retval VIP_NO_MATCH The host is there and no open NIC handle has waited on that discriminator. A
+ * NIC
  *                            handle goes on listening on the last 64 that its program has waited on
  *                            [ours].
  * @retval VIP_NOT_REACHABLE  No such host on this device.
@@ -660,14 +670,16 @@ VIPL_API VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_AD
                                               VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
 /**
- * End a connection, or a pending connect. The VI is IDLE afterwards; descriptors still in its queues are
- * flushed and can be reaped; the peer goes to #VIP_STATE_ERROR with #VIP_ERROR_CONN_LOST. On a
- * reliable VI what was sent before is delivered first, waiting up to VIPL_LINGER milliseconds for
- * a peer that has yet to fetch it [ours]. Succeeds on a VI that is idle, or whose peer has gone.
+ * End a connection, or a pending connect. The VI is IDLE afterwards; descriptors still in its
+ * queues are flushed and can be reaped; the peer goes to #VIP_STATE_ERROR
+ * with #VIP_ERROR_CONN_LOST. On a reliable VI what was sent before is delivered first, waiting up
+ * to VIPL_LINGER milliseconds for a peer that has yet to fetch it [ours]. Succeeds on a VI that is
+ * idle, or whose peer has gone.
  *
- * RDMA operations of the peer through this VI are over when it returns. There is one exception: an operation that a peer on
- * this host has begun and, being stopped, does not finish within a second. The memory that it names stays registered; only the
- * success of VipDeregisterMem() means that not one byte of it can change any more [ours].
+ * RDMA operations of the peer through this VI are over when it returns. There is one exception: an
+ * operation that a peer on this host has begun and, being stopped, does not finish within a second.
+ * The memory that it names stays registered; only the success of VipDeregisterMem() means that not
+ * one byte of it can change any more [ours].
  *
  * @param ViHandle  From VipCreateVi().
  */
@@ -707,8 +719,8 @@ VIPL_API VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NE
 VIPL_API VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
 /**
- * Wait until a symmetric connect is over. Codes as VipConnectPeerDone(), and #VIP_INTERRUPTED, after
- * which the connect is still under way.
+ * Wait until a symmetric connect is over. Codes as VipConnectPeerDone(), and #VIP_INTERRUPTED,
+ * after which the connect is still under way.
  *
  * @param ViHandle         The VI of VipConnectPeerRequest().
  * @param RemoteViAttribs  Receives the peer's attributes; may be NULL [ours].
@@ -726,8 +738,8 @@ VIPL_API VIP_RETURN VI_CALL VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_AT
  * VipSendWait(), a notification or a completion queue hands the descriptor back. How the transfer
  * went is in the descriptor, not in the return code: on an IDLE, pending or broken VI the
  * descriptor comes back with #VIP_STATUS_DESC_FLUSHED_ERROR at once; an unaligned one, or one that
- * reaches beyond its region, with #VIP_STATUS_FORMAT_ERROR. One whose first 32 bytes its region does
- * not cover is not touched at all: #VIP_INVALID_PARAMETER.
+ * reaches beyond its region, with #VIP_STATUS_FORMAT_ERROR. One whose first 32 bytes its region
+ * does not cover is not touched at all: #VIP_INVALID_PARAMETER.
  *
  * @param ViHandle       From VipCreateVi().
  * @param DescriptorPtr  On a multiple of 64, inside MemoryHandle. Not NULL.
@@ -742,8 +754,8 @@ VIPL_API VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *
  * is connected; messages fill them in posting order. Otherwise as VipPostSend().
  *
  * The segments are checked when a message comes, and only where its bytes go: a receive may reach
- * beyond its region if the message does not, else it ends with #VIP_STATUS_PROTECTION_ERROR. It may be
- * longer than the VI's MaxTransferSize, which no message is.
+ * beyond its region if the message does not, else it ends with #VIP_STATUS_PROTECTION_ERROR. It may
+ * be longer than the VI's MaxTransferSize, which no message is.
  *
  * @param ViHandle       From VipCreateVi().
  * @param DescriptorPtr  On a multiple of 64, inside MemoryHandle. Not NULL.
@@ -810,7 +822,7 @@ VIPL_API VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeou
  * @param ViHandle  From VipCreateVi().
  * @param Context   Passed to the handler.
  * @param Handler   Not NULL.
- * @retval VIP_ERROR_RESOURCE       The queue is bound to a completion queue, or no memory or thread.
+ * @retval VIP_ERROR_RESOURCE The queue is bound to a completion queue, or no memory or thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
 VIPL_API VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler);
@@ -821,7 +833,7 @@ VIPL_API VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Cont
  * @param ViHandle  From VipCreateVi().
  * @param Context   Passed to the handler.
  * @param Handler   Not NULL.
- * @retval VIP_ERROR_RESOURCE       The queue is bound to a completion queue, or no memory or thread.
+ * @retval VIP_ERROR_RESOURCE The queue is bound to a completion queue, or no memory or thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
 VIPL_API VIP_RETURN VI_CALL VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler);
@@ -936,8 +948,8 @@ VIPL_API VIP_RETURN VI_CALL VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInit
  *
  * @param NicHandle  From VipOpenNic().
  * @param Name       NUL-terminated, with or without a domain.
- * @param Address    Receives the host address; room for NicAddressLen bytes. DiscriminatorLen is set
- *                   to 0; what the lengths hold on input does not matter.
+ * @param Address    Receives the host address; room for NicAddressLen bytes. DiscriminatorLen is
+ *                   set to 0; what the lengths hold on input does not matter.
  * @param NameIndex  0 for the first address of the host, and so on.
  * @retval VIP_ERROR_NAMESERVICE  Unknown name, or no such index.
  */

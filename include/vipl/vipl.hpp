@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file vipl.hpp
- * VIPL for C++17: objects that end what they began, errors as std::error_code. Header only; everything is a thin layer over vipl.h
- * and posix.h, whose documentation holds: threads, signals, forks and states are theirs.
+ * @file vipl.hpp VIPL for C++17: objects that end what they began, errors as std::error_code.
+ * Header only; everything is a thin layer over vipl.h and posix.h, whose documentation holds:
+ * threads, signals, forks and states are theirs.
  *
- * **Errors.** A function that may fail comes twice: one sets its last argument, a std::error_code, and throws nothing; the other one
- * throws std::system_error. Codes compare with vipl::errc, and their message() is a sentence.
+ * **Errors.** A function that may fail comes twice: one sets its last argument, a std::error_code,
+ * and throws nothing; the other one throws std::system_error. Codes compare with vipl::errc, and
+ * their message() is a sentence.
  *
  * **Objects** can be moved and not copied, and end in their destructor, or earlier by close(). An
- * object that was moved from, or closed, is empty: its handle() is nullptr or 0 and its size() is 0,
- * its destructor and close() do nothing, its functions fail with errc::invalid_parameter, and it may
- * be assigned to. An assignment ends what the object had before; an assignment to itself changes
- * nothing. handle() is for what is not here.
+ * object that was moved from, or closed, is empty: its handle() is nullptr or 0 and its size() is
+ * 0, its destructor and close() do nothing, its functions fail with errc::invalid_parameter, and it
+ * may be assigned to. An assignment ends what the object had before; an assignment to itself
+ * changes nothing. handle() is for what is not here.
  *
- * **Order.** Posted descriptors, and the memory that they name, must outlive the VIs to whose queues
- * they are posted, whose destructors complete them: so messages are declared before the vi. Memory of
- * the program's must outlive its region. All else may end in any order. A nic that ends closes the
- * device, and with it ends what was made with it: what is left of that in C++ fails with
- * errc::invalid_parameter and ends without harm. A completion queue lives until the last vi that uses
- * it has ended too.
+ * **Order.** Posted descriptors, and the memory that they name, must outlive the VIs to whose
+ * queues they are posted, whose destructors complete them: so messages are declared before the vi.
+ * Memory of the program's must outlive its region. All else may end in any order. A nic that ends
+ * closes the device, and with it ends what was made with it: what is left of that in C++ fails with
+ * errc::invalid_parameter and ends without harm. A completion queue lives until the last vi that
+ * uses it has ended too.
  *
- * **Memory that cannot be given back.** A peer of this host that was stopped in the middle of an RDMA
- * operation may still write to the memory that it names: VipDeregisterMem() returns
+ * **Memory that cannot be given back.** A peer of this host that was stopped in the middle of an
+ * RDMA operation may still write to the memory that it names: VipDeregisterMem() returns
  * VIP_ERROR_RESOURCE, and close() fails with errc::resource. A destructor, or an assignment, leaves
- * that memory registered and does not free what its region owns: this is kept until a later end of a
- * region of the same nic finds that the peer is out of it, or until that nic is closed. Memory that a
- * region does not own is the program's, which no destructor can keep: where a peer may use it, close()
- * the region, and free the memory only if that succeeds, or let the region own it.
+ * that memory registered and does not free what its region owns: this is kept until a later end of
+ * a region of the same nic finds that the peer is out of it, or until that nic is closed. Memory
+ * that a region does not own is the program's, which no destructor can keep: where a peer may use
+ * it, close() the region, and free the memory only if that succeeds, or let the region own it.
  *
- * **Waiting** takes milliseconds; #vipl::forever has no end. When nothing comes in time, the result is empty and there is no error.
+ * **Waiting** takes milliseconds; #vipl::forever has no end. When nothing comes in time, the result
+ * is empty and there is no error.
  */
 #ifndef VIPL_VIPL_HPP
 #define VIPL_VIPL_HPP
@@ -139,7 +141,8 @@ private:
     const char *what_;
 };
 
-/** Calls `function` with an error code, throws if it is set, and returns what the function returned. */
+/** Calls `function` with an error code, throws if it is set, and returns what the function
+ * returned. */
 template <class Function>
 auto checked(const char *what, Function function)
 {
@@ -202,7 +205,8 @@ public:
     registration &operator=(const registration &) = delete;
     virtual ~registration() = default;
 
-    /** End it. One whose NIC handle is closed has ended with that. After an error the memory must stay. */
+    /** End it. One whose NIC handle is closed has ended with that. After an error the memory must
+     * stay. */
     std::error_code end() noexcept
     {
         const VIP_RETURN rc = handle == 0 ? VIP_SUCCESS : VipDeregisterMem(nic, at, handle);
@@ -224,7 +228,8 @@ public:
     Items items;
 };
 
-/** Registrations that could not be ended in their time. A list without a lock, which a fork could leave locked. */
+/** Registrations that could not be ended in their time. A list without a lock, which a fork could
+ * leave locked. */
 inline std::atomic<registration *> kept{nullptr};
 
 inline void keep(registration *one) noexcept
@@ -292,7 +297,8 @@ struct buffer {
 
 /* --- addresses --- */
 
-/** A host and a name on it: a VIP_NET_ADDRESS with the room that it needs. A value: it may be copied. */
+/** A host and a name on it: a VIP_NET_ADDRESS with the room that it needs. A value: it may be
+ * copied. */
 class address {
 public:
     static constexpr std::size_t max_host = 16; /**< Bytes of a host's address, of any device. */
@@ -385,13 +391,14 @@ struct vi_options {
 class request;
 
 /**
- * An opened device. Its destructor closes it, and with it ends what was made with it. Where it cannot
- * be closed because a peer may still write to memory that is registered with it, the destructor leaves
- * it open until the program ends; close() says so and may be called again.
+ * An opened device. Its destructor closes it, and with it ends what was made with it. Where it
+ * cannot be closed because a peer may still write to memory that is registered with it, the
+ * destructor leaves it open until the program ends; close() says so and may be called again.
  */
 class nic {
 public:
-    /** A device by its name, nullptr: the default one; flags as for VipxOpenNic(). Closed if there is an error. */
+    /** A device by its name, nullptr: the default one; flags as for VipxOpenNic(). Closed if there
+     * is an error. */
     nic(const char *device, VIP_ULONG flags, std::error_code &error) noexcept
     {
         VIP_NIC_HANDLE handle = nullptr;
@@ -474,7 +481,8 @@ public:
     int request_fd() const;
 
 private:
-    /** A device that is not open any more is closed: by the program itself, or in the parent of this process. */
+    /** A device that is not open any more is closed: by the program itself, or in the parent of
+     * this process. */
     static std::error_code end(VIP_NIC_HANDLE handle) noexcept
     {
         const VIP_RETURN rc = handle == nullptr ? VIP_SUCCESS : VipCloseNic(handle);
@@ -512,7 +520,8 @@ inline int nic::request_fd() const
 /** Who but this program may use a region. */
 enum class access { local = 0, rdma_write = 1, rdma_read = 2, rdma = 3 };
 
-/** Registered memory of a peer: what it has told of its own. Of fixed size and without padding, for messages between like CPUs. */
+/** Registered memory of a peer: what it has told of its own. Of fixed size and without padding, for
+ * messages between like CPUs. */
 struct remote_memory {
     VIP_UINT64 at = 0;         /**< Its address in the peer. */
     VIP_MEM_HANDLE handle = 0; /**< The peer's handle. */
@@ -541,8 +550,8 @@ struct shared_block {
 };
 } // namespace detail
 
-/** Memory that processes share; see VipxAllocShared(). It is given back when this object and the regions
- * made of it have ended. */
+/** Memory that processes share; see VipxAllocShared(). It is given back when this object and the
+ * regions made of it have ended. */
 class shared_memory {
 public:
     /** Allocate. Empty if there is an error. */
@@ -587,10 +596,10 @@ private:
 };
 
 /**
- * A registration of memory. What was given as a buffer, or converts to one, is the program's and must
- * outlive the registration. What was moved into the region, as `region(nic, std::move(vector))` does,
- * is the region's, and shared_memory is also the region's: these end after the registration, or are
- * kept if it cannot be ended.
+ * A registration of memory. What was given as a buffer, or converts to one, is the program's and
+ * must outlive the registration. What was moved into the region, as
+ * `region(nic, std::move(vector))` does, is the region's, and shared_memory is also the region's:
+ * these end after the registration, or are kept if it cannot be ended.
  */
 class region {
     template <class Items>
@@ -611,8 +620,8 @@ public:
         detail::checked("registering memory",
                         [&](std::error_code &error) { *this = region(on, what, allowed, error); });
     }
-    /** Register the items of a std::vector, for example, which then are the region's. They are gone if
-     * there is an error. */
+    /** Register the items of a std::vector, for example, which then are the region's. They are gone
+     * if there is an error. */
     template <class Items, class = std::enable_if_t<can_own<Items>>>
     region(const nic &on, Items &&items, access allowed, std::error_code &error) noexcept
     {
@@ -625,7 +634,8 @@ public:
         detail::checked("registering memory",
                         [&](std::error_code &error) { own(on, std::move(items), allowed, error); });
     }
-    /** Register shared memory, which stays at least as long. Not registered if there is an error. */
+    /** Register shared memory, which stays at least as long. Not registered if there is an
+     * error. */
     region(const nic &on, const shared_memory &memory, access allowed, std::error_code &error) noexcept
     {
         own(on, detail::shared_block(memory.block_), allowed, error);
@@ -641,7 +651,8 @@ public:
     region() = default;
     /** The other one then is not a registration any more. */
     region(region &&) noexcept = default;
-    /** Ends what this one had, as its destructor would; the other one then is not a registration any more. */
+    /** Ends what this one had, as its destructor would; the other one then is not a registration
+     * any more. */
     region &operator=(region &&other) noexcept
     {
         region moved(std::move(other));
@@ -680,7 +691,8 @@ public:
     void *data() const noexcept { return it_ == nullptr ? nullptr : it_->at; }
     /** Bytes. */
     std::size_t size() const noexcept { return it_ == nullptr ? 0 : it_->size; }
-    /** `bytes` from `offset` on; the default is the rest. The library checks them when they are used. */
+    /** `bytes` from `offset` on; the default is the rest. The library checks them when they are
+     * used. */
     slice part(std::size_t offset, std::size_t bytes = static_cast<std::size_t>(-1)) const noexcept
     {
         const std::size_t rest = offset < size() ? size() - offset : 0;
@@ -725,8 +737,8 @@ private:
 
 /**
  * Descriptors and the bytes of messages, in one region that owns them: cleared memory, aligned for
- * descriptors. It must outlive the VIs to whose queues they are posted: it is declared before them. An
- * assignment ends what the object had, none of which may be posted then.
+ * descriptors. It must outlive the VIs to whose queues they are posted: it is declared before them.
+ * An assignment ends what the object had, none of which may be posted then.
  */
 class messages {
 public:
@@ -801,7 +813,8 @@ private:
 
 /* --- descriptors --- */
 
-/** Writes a descriptor: work(d).local(bytes), work(d).rdma_write(there).local(bytes).immediate(7). It begins by clearing all but Next. */
+/** Writes a descriptor: work(d).local(bytes), work(d).rdma_write(there).local(bytes).immediate(7).
+ * It begins by clearing all but Next. */
 class work {
 public:
     /** Clear the descriptor. */
@@ -895,7 +908,8 @@ private:
 };
 
 namespace detail {
-/** What a Done or Wait function says: nothing, a descriptor (with an error of its own, perhaps), or an error of the call. */
+/** What a Done or Wait function says: nothing, a descriptor (with an error of its own, perhaps), or
+ * an error of the call. */
 inline completion to_completion(VIP_RETURN rc, VIP_DESCRIPTOR *descriptor, std::error_code &error) noexcept
 {
     const bool some = rc == VIP_SUCCESS || (rc == VIP_DESCRIPTOR_ERROR && descriptor != nullptr);
@@ -1005,7 +1019,8 @@ public:
                                       receives == nullptr ? nullptr : receives->handle(), &handle));
         handle_ = owner(error ? nullptr : handle);
     }
-    /** As above; throws. Without completion queues, completions are taken from the VI's own queues. */
+    /** As above; throws. Without completion queues, completions are taken from the VI's own
+     * queues. */
     explicit vi(const nic &on, const vi_options &options = {}, const cq *sends = nullptr,
                 const cq *receives = nullptr)
     {
@@ -1145,8 +1160,8 @@ private:
     owner handle_; /* ends before its completion queues do */
 };
 
-/** A connection request that was taken. One that gets no answer is rejected by the destructor. One that
- * was answered is empty, but for from() and attributes(). */
+/** A connection request that was taken. One that gets no answer is rejected by the destructor. One
+ * that was answered is empty, but for from() and attributes(). */
 class request {
 public:
     /** Of nic::wait(). */
@@ -1161,7 +1176,8 @@ public:
     /** vi_options for a VI that fits. */
     vi_options fitting() const noexcept { return vi_options(attributes_); }
 
-    /** Answer with a VI. After an error other than errc::timeout, where the requester has gone, the request is still there. */
+    /** Answer with a VI. After an error other than errc::timeout, where the requester has gone, the
+     * request is still there. */
     void accept(vi &with, std::error_code &error) noexcept
     {
         const VIP_RETURN rc = VipConnectAccept(handle_.get(), with.handle());
