@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The adapter's turns, its sleep, and what the card does to the world outside. */
+/* The adapter's turns, its sleep, and the callbacks of the card. */
 #include "adapter/adapter.h"
 
 #include <errno.h>
@@ -157,7 +157,7 @@ static int make_functions(struct rnic_adapter *a, bool fixed)
     return 0;
 }
 
-/* Where programs connect, and where those ask who want to know about it. */
+/* Opens the sockets for programs and for the statistics. */
 static int open_pool(struct rnic_adapter *a, const char *socket)
 {
     char path[RNIC_MAX_PATH];
@@ -342,7 +342,7 @@ static uint64_t card_deadline(const struct rnic_adapter *a)
     return rnic_clock_system(&a->clock, rnic_card_deadline(&a->card));
 }
 
-/* When the adapter has to look at the clock again without being woken. */
+/* Returns when the adapter has to run again without being woken. */
 static uint64_t next_time(const struct rnic_adapter *a)
 {
     uint64_t next = card_deadline(a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a function: from the program that connects to the one that has gone. */
+/* A function, from the connection of its program to the end of the program. */
 #include "adapter/function.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Accepting programs. One for which there is no function is told so in an unasked reply, and let
- * go. */
+/* Accepts programs. A program for which there is no function is sent an error reply without having
+ * made a request, and is disconnected. */
 #include "adapter/listen.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One message at a time: checked, done, and answered. A store to a register is only kept here, and
- * is made when the message has been answered: whatever the card then asks of the program's memory
- * comes after the reply, as QEMU needs it. No read overtakes it, unless it only rings.
+ * Handles one message at a time: checks, executes and answers it. A store to a register is queued,
+ * and executed after the message has been answered: the card's accesses to the program's memory
+ * then come after the reply, as QEMU needs it. No read overtakes a queued store, unless the store
+ * only rings a doorbell.
  */
 #include "adapter/function.h"
 

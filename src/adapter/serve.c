@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Beginning, telling a program that waits for it, serving, and ending. */
+/* Creates an adapter, reports its start to the program that waits for it, and serves until it
+ * ends. */
 #include "adapter/serve.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 enum { PATH_MS = 5000 };
 static const uint64_t LOOK_NS = 5000000;
 
-/* On one CPU looking on would keep the driver from running. */
+/* How long an adapter polls. Not used on one CPU, where polling would keep the driver from
+ * running. */
 static const uint64_t SPIN_NS = 50000;
 
 void rnic_adapter_defaults(struct rnic_adapter_config *config)
@@ -47,7 +49,8 @@ static void call_runs(void (*runs)(struct rnic_adapter *adapter), struct rnic_ad
     }
 }
 
-/* Whether one answers who asks about it: at the path itself it would be given to a program. */
+/* Returns true if an adapter answers at the path of its statistics. A connection to the socket
+ * itself would take a function. */
 static bool is_served(const char *socket)
 {
     char path[RNIC_MAX_PATH];
@@ -60,8 +63,8 @@ static bool is_served(const char *socket)
     return error == 0 || error == EAGAIN; /* many ask */
 }
 
-/* For a program that waits: who has the path may be an adapter that does not serve yet, or one that
- * was killed and is not quite gone. */
+/* Creates the adapter for a program that waits. The process that has the path may be an adapter
+ * that does not serve yet, or a killed one that has not ended yet. */
 static int create_or_find(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *what,
                           size_t size)
 {
@@ -74,7 +77,7 @@ static int create_or_find(const struct rnic_adapter_config *config, struct rnic_
     return error;
 }
 
-/* To a program that waits another adapter that has the path already is as good. */
+/* A program that waits can use another adapter that has the path already. */
 int rnic_adapter_serve(const struct rnic_adapter_config *config, int lifeline,
                        void (*runs)(struct rnic_adapter *adapter), char *what, size_t size)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "inproc": the model of the card in this process, one for all that this process opens, each of
- * which gets a function of its own. The card works in the threads that call: when a register is
- * written, above all WAKE, and in inproc_progress(). So it sleeps whenever no thread is in here,
- * and a post is executed before it returns. Memory is reached by the addresses that were mapped,
- * and by no others.
+ * "inproc": the model of the card in this process. There is one card; each device that is opened
+ * gets a function of its own. The card runs in the calling threads: when a register is written,
+ * above all WAKE, and in inproc_progress(). The card therefore sleeps whenever no thread is in this
+ * file, and a post is executed before it returns. The card accesses only memory that was mapped.
  *
- * One lock guards the card and everything below it.
+ * One lock guards the card and the structures below.
  */
 #include <errno.h>
 #include <string.h>
@@ -77,7 +76,7 @@ static struct inproc_function *inproc_of(struct rnic_pci *pci)
 
 /* --- what the card may do --- */
 
-/* The memory behind [iova, bytes), if the function has it mapped as a whole for that access. */
+/* Returns the map that contains the whole range and allows the access, or NULL. */
 static const struct inproc_map *find_mapped(unsigned fn, uint64_t iova, uint32_t bytes, unsigned access)
 {
     const struct inproc_function *f = inproc.functions[fn];
@@ -124,7 +123,7 @@ static bool dma_write(void *context, unsigned fn, uint64_t iova, const void *in,
                            : vipl_iov_ordered_piece(memory_of(map, iova), in, bytes) == VIPL_IOV_DONE;
 }
 
-/* Only rings have such words, and they lie in slabs. */
+/* Only rings have published words, and rings lie in slabs. */
 static bool dma_publish(void *context, unsigned fn, uint64_t iova, const uint8_t word[4])
 {
     const struct inproc_map *map = find_mapped(fn, iova, 4, RNIC_PCI_WRITE);
@@ -162,9 +161,9 @@ static const struct rnic_card_host host = {.dma_read = dma_read,
                                            .interrupt = interrupt,
                                            .transmit = transmit};
 
-/* --- its work: under the lock --- */
+/* --- running the card, under the lock --- */
 
-/* A thread that sleeps until a time that was right before has to wake earlier. */
+/* Wakes the threads whose sleep would end after the card's new deadline. */
 static void tell_sleepers(void)
 {
     for (unsigned i = 0; i < FUNCTIONS; i++) {
@@ -176,8 +175,7 @@ static void tell_sleepers(void)
     }
 }
 
-/* A fault may have removed the card, or reset functions: threads that sleep do not find out by
- * themselves. */
+/* Wakes the threads that sleep on functions which a fault has removed or reset. */
 static void tell_if_lost(void)
 {
     for (unsigned i = 0; i < FUNCTIONS && rnic_card_has_lost_any(&inproc.card); i++) {
@@ -278,7 +276,7 @@ static uint64_t round_up(uint64_t value)
     return (value + PAGE - 1) / PAGE * PAGE;
 }
 
-/* IOVAs are given out in ascending order, with a page that is nobody's between two maps. */
+/* IOVAs are allocated in ascending order, with an unmapped page between two maps. */
 static int enter_locked(struct inproc_function *f, struct inproc_map *map, size_t bytes)
 {
     uint64_t offset = (uintptr_t)map->address % PAGE;

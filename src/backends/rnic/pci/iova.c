@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The first gap that is wide enough, from where the last one was found. */
+/* Allocates the first gap that is large enough, beginning after the last allocation. */
 #include "backends/rnic/pci/iova.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ void rnic_iova_fini(struct rnic_iova *iova)
     }
 }
 
-/* The first place in [from, span->last]. False: there is none. */
+/* Finds the first free range in [from, span->last]. Returns false if there is none. */
 static bool find_free_locked(const struct rnic_iova *iova, const struct vipl_span *span, uint64_t from,
                              uint64_t align, struct vipl_range *range, uint64_t bytes)
 {
@@ -53,7 +53,7 @@ static bool find_free_locked(const struct rnic_iova *iova, const struct vipl_spa
     }
 }
 
-/* From where the last search ended to the end, then everything once more from the beginning. */
+/* Searches from the end of the last allocation to the end of the spans, then all spans again. */
 static bool take_range_locked(struct rnic_iova *iova, struct vipl_range *range, uint64_t bytes,
                               uint64_t align)
 {

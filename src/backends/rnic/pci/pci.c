@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the way to a card that its device name asks for. */
+/* Opens the card that a device name names, by the way that the name stands for. */
 #include "backends/rnic/pci/pci.h"
 
 #include <errno.h>

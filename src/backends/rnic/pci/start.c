@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The adapter of this user. Its socket's path decides who it is: of two that are started at once,
- * the one that gets the path serves both programs. One that ends just now, because nobody has used
- * it, leaves a caller with a connection that ends: then it is started again.
+ * Connects to the adapter of this user, and starts one if none runs. The path of its socket makes
+ * the adapter unique: if two are started at once, the one that gets the path serves both programs.
+ * An adapter that is about to end, because it is unused, may close a new connection; the caller
+ * then starts an adapter again.
  */
 #include "backends/rnic/pci/start.h"
 
@@ -59,7 +60,7 @@ static int run_fork(struct beginning *b, unsigned char *said)
     return error;
 }
 
-/* The program if there is one, else a fork of this one. */
+/* Starts the program vipl-rnicd if it exists, otherwise a fork of this program. */
 static int start_adapter(const char *path)
 {
     struct beginning b = {path, {-1, -1}};
@@ -81,7 +82,7 @@ static bool is_unserved(int error)
     return error == ENOENT || error == ECONNREFUSED;
 }
 
-/* EAGAIN: too many programs are before this one, until the deadline. */
+/* EAGAIN: at the deadline too many programs were still queued before this one. */
 static int connect_in_turn(const char *path, uint64_t deadline, int *fd)
 {
     int error = vipl_stream_connect(path, fd);

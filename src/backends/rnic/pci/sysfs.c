@@ -21,7 +21,7 @@
 enum { PCI_COMMAND = 4, PCI_BUS_MASTER = 4 };
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
 
-/* Memory that is mapped: the pages that it lies in are locked. */
+/* Mapped memory, whose pages are locked. */
 struct locked {
     struct vipl_list link; /* sysfs_pci.locked */
     uintptr_t begin;       /* of whole pages, as the next one */
@@ -66,7 +66,7 @@ static uint32_t read_mapped_word(struct rnic_pci *pci, unsigned bar, uint32_t of
     return bar == 0 ? little(word) : word;
 }
 
-/* A bus without a card there reads as ones: then its identification does too. */
+/* Reads of a card that is gone return ones: then the identification reads as ones too. */
 static uint32_t sysfs_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     uint32_t value = read_mapped_word(pci, bar, offset);
@@ -94,7 +94,7 @@ static void sysfs_config_write(struct rnic_pci *pci, uint32_t offset, unsigned b
     (void)vipl_pci_write(sysfs_of(pci)->config, offset, word, bytes);
 }
 
-/* The kernel keeps configuration space over the reset. */
+/* The kernel preserves configuration space across the reset. */
 static int sysfs_reset(struct rnic_pci *pci)
 {
     int error = rnic_pci_reset_by_register(pci);
@@ -272,7 +272,7 @@ static void close_files(struct sysfs_pci *sysfs)
     vipl_fd_close(sysfs->config);
 }
 
-/* The memory is given back only once the card cannot reach it any more. */
+/* The memory is freed only when the card cannot access it any more. */
 static void sysfs_close(struct rnic_pci *pci)
 {
     struct sysfs_pci *sysfs = sysfs_of(pci);
@@ -324,7 +324,7 @@ static int open_bars(struct sysfs_pci *sysfs)
     return sysfs->registers != NULL && sysfs->pci.doorbells != NULL ? 0 : ENXIO;
 }
 
-/* The function of another vendor is not touched. */
+/* A function of another vendor is left alone. */
 static int open_function(struct sysfs_pci *sysfs)
 {
     unsigned tried = 0;

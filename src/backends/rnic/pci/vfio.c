@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card that the kernel's VFIO hands to this process: "pci:0000:00:05.0". Memory that is mapped is
+ * A card that the kernel's VFIO gives to this process: "pci:0000:00:05.0". Memory that is mapped is
  * locked by the kernel and has addresses of its own behind the IOMMU; a fork copies it for the
  * child. Registers and doorbells are mapped where the machine can do that, otherwise they are read
  * and written by system calls.
@@ -57,8 +57,8 @@ static void vfio_close(struct rnic_pci *pci)
     vipl_free(vfio);
 }
 
-/* The child has neither the descriptors, which are the library's, nor the mapped BARs; what the
- * parent has stays. */
+/* A forked child has neither the library's descriptors nor the mapped BARs. The parent keeps
+ * both. */
 static void vfio_abandon(struct rnic_pci *pci)
 {
     (void)pci;
@@ -91,7 +91,7 @@ static uint32_t read_device_word(struct vfio_pci *vfio, unsigned bar, uint32_t o
     return rnic_get32(bytes, is_big(bar));
 }
 
-/* A bus without a card there reads as ones: then its identification does too. */
+/* Reads of a card that is gone return ones: then the identification reads as ones too. */
 static uint32_t vfio_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     struct vfio_pci *vfio = vfio_of(pci);
@@ -284,7 +284,7 @@ static int find_addresses(struct vfio_pci *vfio)
     return error;
 }
 
-/* The function of another vendor is not touched. */
+/* A function of another vendor is left alone. */
 static int check_identity(struct vfio_pci *vfio)
 {
     uint32_t identity = vfio_config_read(&vfio->pci, 0, 4);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The card's function from an adapter process, over vfio-user. The adapter reaches memory of this
- * program by itself where it can: slabs are shared memory, the rest is read and written through
- * this process's /proc/self/mem, which is tried out first. Where that does not show the memory as
- * this program sees it, the adapter asks, and a thread answers. So it does for memory that the
- * program could not read and write when it was mapped, or that the system hides: /proc/self/mem
- * heeds no protection, and does not have what is hidden. With VIPL_SAFE_COPY it asks for
- * everything.
+ * A function of the card that an adapter process serves over vfio-user. The adapter accesses this
+ * program's memory directly where it can: slabs are shared memory; other memory is read and written
+ * through this process's /proc/self/mem, which is tested first. If that does not show the memory as
+ * this program sees it, the adapter sends requests, which a thread of this process serves. The
+ * adapter also sends requests for memory that the program could not read and write when it was
+ * mapped, because /proc/self/mem ignores protection, and for memory that the system hides, which
+ * /proc/self/mem does not contain. With VIPL_SAFE_COPY it sends requests for all memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -58,7 +58,7 @@ struct function {
     uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
 };
 
-/* Memory that is mapped for the card. */
+/* Memory that the card may access. */
 struct mapping {
     struct vipl_range range; /* by its IOVA */
     uint8_t *memory;
@@ -211,7 +211,7 @@ static void forget_mapping(struct function *f, uint64_t iova)
     vipl_free(found);
 }
 
-/* The memory of an access; NULL: not all of it is mapped so. */
+/* Returns the memory of an access; NULL: some of it is not mapped for this access. */
 static void *find_mapped_memory(struct function *f, const struct vfu_dma *dma, unsigned access)
 {
     void *found = NULL;
@@ -224,7 +224,7 @@ static void *find_mapped_memory(struct function *f, const struct vfu_dma *dma, u
     return found;
 }
 
-/* --- the thread that answers the adapter --- */
+/* --- the thread that serves the adapter's requests --- */
 
 static void answer_adapter(void *context)
 {
@@ -253,7 +253,7 @@ static int start_thread_locked(struct function *f)
     return 0;
 }
 
-/* Before the adapter may ask. */
+/* Starts the thread, before the adapter can send requests. */
 static int need_thread(struct function *f)
 {
     int error = 0;
@@ -390,7 +390,8 @@ static int list_pages(struct rnic_pci *pci, const void *address, size_t bytes, u
     return ENOTSUP; /* ranges are whole */
 }
 
-/* The adapter asks for memory, and gets what the program itself may do with it now. */
+/* Serves a request of the adapter for memory, with the access rights that the program itself has
+ * now. */
 static int access_memory(void *context, const struct vfu_dma *dma, void *data, bool is_write)
 {
     struct function *f = context;
@@ -404,7 +405,7 @@ static int access_memory(void *context, const struct vfu_dma *dma, void *data, b
     return vipl_copy_checked(data, at, dma->bytes);
 }
 
-/* Tries out whether the adapter sees this process's memory through its descriptor as the process
+/* Tests whether the adapter sees this process's memory through its descriptor as the process
  * does. */
 static bool prove_memory(struct function *f)
 {
@@ -458,7 +459,8 @@ static int open_events(struct function *f)
 
 /* --- progress --- */
 
-/* The adapter's end shows at its socket; a program that never sleeps looks now and then. */
+/* The end of the adapter is noticed at its socket, which a program that never sleeps reads from
+ * time to time. */
 static void vfio_user_progress(struct rnic_pci *pci)
 {
     struct function *f = function_of(pci);
@@ -469,8 +471,8 @@ static void vfio_user_progress(struct rnic_pci *pci)
     }
 }
 
-/* What the adapter says is an answer to a thread that waits for it, or a question for the thread
- * that answers. */
+/* A message of the adapter is a reply, which a thread waits for, or a request for the serving
+ * thread. */
 static void vfio_user_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 {
     (void)pci;
@@ -484,7 +486,7 @@ static bool vfio_user_is_gone(struct rnic_pci *pci)
     return vfu_client_is_gone(&function_of(pci)->client);
 }
 
-/* --- its life --- */
+/* --- opening and closing --- */
 
 static void close_function(struct function *f)
 {

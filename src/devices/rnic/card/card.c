@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The card's door: its area, its functions' coming and going, its clock. */
+/* The card's interface: its area, attaching and detaching functions, its clock. */
 #include "devices/rnic/card/card.h"
 
 #include <string.h>
@@ -20,10 +20,7 @@
 
 enum { ALIGNMENT = 64, REUSE_AFTER = 1024, COMMANDS = 16 /* of a function, in a row */ };
 
-/*
- * --- the area
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- the area --- */
 
 static uint64_t part(uint64_t *end, uint64_t rows, uint64_t bytes)
 {
@@ -93,10 +90,7 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     }
 }
 
-/*
- * --- functions
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- functions --- */
 
 void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2)
 {
@@ -231,22 +225,16 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
     }
 }
 
-/*
- * --- the wire
- * --------------------------------------------------------------------------------------------------------
- */
+/* --- the wire --- */
 
 void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
 {
     rnic_wire_receive(card, frame, bytes);
 }
 
-/*
- * --- time
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* --- time --- */
 
-/* Functions in a catastrophe, whose peers are to be told, and those that a fault resets. */
+/* Ends the flows of functions in a catastrophe, and resets the functions that a fault resets. */
 static void end_cut_functions(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of claims. Nobody says when a request is over: the oldest claim makes room for the next
- * one. By then its request has long been accepted, or its requester repeats it.
+ * The table of claims. The card is not told when a request has ended: the oldest claim is replaced
+ * by the next one. By then the request of the oldest claim has long been accepted, or its requester
+ * repeats it.
  */
 #include "devices/rnic/card/claim.h"
 

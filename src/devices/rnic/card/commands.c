@@ -77,7 +77,7 @@ static bool write_answer(struct rnic_card *card, const struct rnic_command *comm
            rnic_completion_publish(card, command->fn, 0, &f->answer, f->command.next);
 }
 
-/* Executes the next command. False: it waits, and all behind it. */
+/* Executes the next command. Returns false if it has to wait, and with it all later commands. */
 static bool run_one(struct rnic_card *card, unsigned fn)
 {
     struct rnic_fn *f = rnic_fn(card, fn);

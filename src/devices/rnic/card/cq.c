@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion queues. The driver promises room for each entry; where it did not keep that, or the
- * ring cannot be written, nothing that was completed could be told any more, and the function is in
- * a catastrophe.
+ * Completion queues. The driver guarantees room for each entry. If there is none, or the ring
+ * cannot be written, completions cannot be reported any more, and the function is in a catastrophe.
  */
 #include "devices/rnic/card/cq.h"
 

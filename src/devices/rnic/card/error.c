@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The error log has the first error since it was cleared, and counts the others. */
+/* The error log keeps the first error since it was cleared, and counts the others. */
 #include "devices/rnic/card/error.h"
 
 void rnic_error_log(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object, uint64_t address)

@@ -186,10 +186,7 @@ bool rnic_fault_plan(struct rnic_card *card, const char *text, char *error, size
     return true;
 }
 
-/*
- * --- deciding
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- deciding --- */
 
 static bool rule_strikes(struct faults *faults, const struct rule *rule, uint32_t number)
 {

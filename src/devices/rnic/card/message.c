@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Control messages. The card is a postman: it looks only at requests and their withdrawals, which
- * name a discriminator instead of a function, and answers those that nobody takes.
+ * Control messages. The card interprets only requests and their withdrawals, which name a
+ * discriminator instead of a function, and answers requests that no function takes. Other messages
+ * are only delivered.
  */
 #include "devices/rnic/card/message.h"
 
@@ -20,10 +21,7 @@ enum { HEADER = 16, MESSAGE_MAX = HEADER + RNIC_CONTROL_PAYLOAD };
 /* For room in a flow: all commands are answered within a second. */
 static const uint64_t patience_ns = 100000000;
 
-/*
- * --- sending
- * ------------------------------------------------------------------------------------------------
- */
+/* --- sending --- */
 
 /* A message to an adapter names a discriminator. */
 static bool names_listener(const uint8_t *message, uint32_t length)
@@ -89,10 +87,7 @@ uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command)
     return RNIC_STATUS_OK;
 }
 
-/*
- * --- receiving
- * ------------------------------------------------------------------------------------------------
- */
+/* --- receiving --- */
 
 static bool hand_over(struct rnic_card *card, unsigned fn, uint32_t object, const struct efe_header *header,
                       const uint8_t *payload)
@@ -105,7 +100,8 @@ static bool hand_over(struct rnic_card *card, unsigned fn, uint32_t object, cons
     return rnic_event_control(card, fn, &message);
 }
 
-/* The requester hears why its request was not delivered. False: there is no room for the answer. */
+/* Tells the requester why its request was not delivered. Returns false if there is no room for the
+ * answer. */
 static bool answer_refused(struct rnic_card *card, uint32_t flow, const uint8_t *request, uint8_t reason)
 {
     uint8_t *payload = rnic_flow_reserve(card, flow);
@@ -121,7 +117,7 @@ static bool answer_refused(struct rnic_card *card, uint32_t flow, const uint8_t 
     return true;
 }
 
-/* Whether a function has claimed the request. */
+/* Returns true if a function has claimed the request. */
 static bool is_claimed(const struct rnic_card *card, const struct efe_header *header, const uint8_t *request,
                        unsigned *fn)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How queue pairs end. On the way to ERROR everything that is under way is given up at once, for no
- * DMA outlives the call that began it; only the Terminate may have to wait for room in the flow,
- * and DRAINED with it.
+ * How queue pairs end. On the way to ERROR all work under way is dropped at once, because no DMA
+ * outlives the call that began it. Only the Terminate, and DRAINED after it, may have to wait for
+ * room in the flow.
  */
 #include "devices/rnic/card/qp.h"
 
@@ -42,10 +42,7 @@ void rnic_qp_look(struct rnic_card *card, uint32_t qp)
     }
 }
 
-/*
- * --- flows
- * -----------------------------------------------------------------------------------------------
- */
+/* --- flows --- */
 
 void rnic_qp_attach(struct rnic_card *card, uint32_t qp, uint32_t flow)
 {
@@ -72,7 +69,7 @@ void rnic_qp_detach(struct rnic_card *card, uint32_t qp)
 
 /* --- to ERROR --- */
 
-/* Gives up everything that is under way. */
+/* Drops all work that is under way. */
 static void drop_work(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
@@ -136,10 +133,7 @@ void rnic_qp_stop(struct rnic_card *card, uint32_t qp)
     }
 }
 
-/*
- * --- CLOSING
- * -----------------------------------------------------------------------------------------------
- */
+/* --- CLOSING --- */
 
 void rnic_qp_check_closing(struct rnic_card *card, uint32_t qp)
 {
@@ -165,10 +159,7 @@ void rnic_qp_advance(struct rnic_card *card)
     }
 }
 
-/*
- * --- its row
- * -------------------------------------------------------------------------------------------------
- */
+/* --- its row --- */
 
 void rnic_qp_free(struct rnic_card *card, uint32_t qp)
 {

@@ -87,10 +87,7 @@ uint16_t rnic_qp_query(struct rnic_card *card, struct rnic_command *command)
     return RNIC_STATUS_OK;
 }
 
-/*
- * --- SET_RING
- * --------------------------------------------------------------------------------------------------
- */
+/* --- SET_RING --- */
 
 uint16_t rnic_qp_set_ring(struct rnic_card *card, struct rnic_command *command)
 {
@@ -114,10 +111,7 @@ uint16_t rnic_qp_set_ring(struct rnic_card *card, struct rnic_command *command)
     return RNIC_STATUS_OK;
 }
 
-/*
- * --- MODIFY_QP
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- MODIFY_QP --- */
 
 /* RIGHTS, DOMAIN and LEVEL, where CHANGE has their bits. */
 static bool good_changes(const struct rnic_command *command, const struct rnic_qp *row)

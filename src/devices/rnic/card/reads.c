@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * RDMA Reads. Answers are made in the queue pair's turns, a frame at a time, from memory as it is
- * then; access is checked when the request comes and again for each frame. Our own reads are
+ * then; access is checked when the request comes and again for each frame. Reads of this side are
  * answered in the order of their requests.
  */
 #include "devices/rnic/card/reads.h"
@@ -14,7 +14,7 @@
 #include "devices/rnic/card/terminate.h"
 #include "devices/rnic/card/work.h"
 
-/* --- the peer's --- */
+/* --- reads of the peer --- */
 
 void rnic_reads_add(struct rnic_card *card, uint32_t qp, const struct vipl_rdmap_read *read)
 {
@@ -112,10 +112,7 @@ enum rnic_turn rnic_reads_turn(struct rnic_card *card, uint32_t qp)
     return RNIC_TURN_SENT;
 }
 
-/*
- * --- ours
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- reads of this side --- */
 
 static void complete(struct rnic_card *card, uint32_t qp, struct rnic_request *request)
 {

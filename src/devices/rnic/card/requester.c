@@ -105,10 +105,7 @@ static bool must_wait(const struct rnic_qp *row, const struct rnic_request *requ
            (request->work.opcode == RNIC_WORK_READ && row->reads_out >= row->ord);
 }
 
-/*
- * --- frames
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- frames --- */
 
 /* What the entry waits for when its last frame has been made. */
 static uint8_t wait_of(const struct rnic_qp *row, const struct rnic_work *work)

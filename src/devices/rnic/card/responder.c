@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Arriving segments. A message is refused before a byte of it moves: its first frame says how long
- * it is, and everything is checked then. Nothing in here trusts the peer: what a segment claims is
- * compared with what is due, and the rest of the connection is the price of a lie.
+ * it is, and everything is checked then. The peer is not trusted: the fields of a segment are
+ * compared with what is due, and a segment that does not match ends the connection.
  */
 #include "devices/rnic/card/responder.h"
 
@@ -32,7 +32,7 @@ struct arrival {
 
 /* --- what is wrong --- */
 
-/* The connection ends here, and the peer is told which segment was the last. */
+/* Ends the connection, and tells the peer which segment was the last. */
 static bool fail_connection(const struct arrival *a, uint16_t error, uint16_t reason)
 {
     struct vipl_rdmap_terminate terminate = rnic_terminate_for(reason, &a->ddp, a->header->payload_bytes);
@@ -55,7 +55,8 @@ static void end_message(const struct arrival *a)
     a->row->got_message++;
 }
 
-/* An Unreliable queue pair does without this message; a reliable one without its connection. */
+/* Refuses a message: an Unreliable queue pair drops the message, a reliable one ends its
+ * connection. */
 static bool refuse_message(const struct arrival *a, uint16_t error, uint16_t reason)
 {
     if (a->row->level != RNIC_LEVEL_UNRELIABLE) {
@@ -81,10 +82,7 @@ static bool skip(const struct arrival *a)
     return true;
 }
 
-/*
- * --- receives
- * ------------------------------------------------------------------------------------------------
- */
+/* --- receives --- */
 
 enum opening { OPENED, LATER, CLOSED };
 
@@ -227,10 +225,7 @@ static enum opening open_receive(const struct arrival *a, uint32_t bytes)
     return OPENED;
 }
 
-/*
- * --- Sends
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- Sends --- */
 
 /* Whether the segment is the next one of its message, in all that it says. */
 static bool continues(const struct arrival *a, uint32_t left)
@@ -292,10 +287,7 @@ static bool take_send(const struct arrival *a)
     return place_send(a);
 }
 
-/*
- * --- RDMA Writes
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- RDMA Writes --- */
 
 static bool place_write(const struct arrival *a)
 {
@@ -347,10 +339,7 @@ static bool take_write(const struct arrival *a)
     return place_write(a);
 }
 
-/*
- * --- immediate data
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- immediate data --- */
 
 static bool take_immediate(const struct arrival *a)
 {
@@ -377,10 +366,7 @@ static bool take_immediate(const struct arrival *a)
     return true;
 }
 
-/*
- * --- RDMA Reads
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- RDMA Reads --- */
 
 static bool take_read_request(const struct arrival *a)
 {
@@ -418,10 +404,7 @@ static bool take_read_response(const struct arrival *a)
     return true;
 }
 
-/*
- * --- dispatch
- * --------------------------------------------------------------------------------------------------------------
- */
+/* --- dispatch --- */
 
 /* A segment of a message that the peer's send queue has. */
 static bool take_message(const struct arrival *a)

@@ -50,10 +50,7 @@ uint16_t rnic_terminate_refusal(enum rnic_refusal refusal, bool read)
     }
 }
 
-/*
- * --- received
- * ------------------------------------------------------------------------------------------------
- */
+/* --- received --- */
 
 /* Whether the Terminate's segment is of this entry. */
 static bool is_about(const struct vipl_rdmap_terminate *terminate, const struct rnic_request *request)

@@ -36,10 +36,7 @@ static uint64_t now_of(const struct rnic_card *card)
     return rnic_state(card)->now;
 }
 
-/*
- * --- the area
- * -------------------------------------------------------------------------------------------------
- */
+/* --- the area --- */
 
 static struct efe_config efe_config_of(const struct rnic_card_config *config)
 {
@@ -98,10 +95,7 @@ uint32_t rnic_wire_mbits(const struct rnic_card *card)
     return rnic_state(card)->wire_mbits;
 }
 
-/*
- * --- down
- * -----------------------------------------------------------------------------------------------------
- */
+/* --- down --- */
 
 static void tell_frame(struct rnic_card *card, enum rnic_transaction_kind kind, const uint8_t *frame,
                        uint32_t bytes)
@@ -166,10 +160,7 @@ void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t by
     }
 }
 
-/*
- * --- up
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- up --- */
 
 /* The flow is tried again in the next advance. */
 static void stall(struct rnic_card *card, uint32_t number)

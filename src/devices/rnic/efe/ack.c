@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sender of a flow: frames that arrived leave their buffers in order; what is lost is sent
- * again; when nothing is heard, first the last frame is sent again, then everything; a closed
- * window is asked.
+ * The sender of a flow. The buffers of frames that arrived are freed in order, and lost frames are
+ * sent again. If no acknowledgment comes, first the last frame is sent again, then all frames. A
+ * closed window is probed.
  */
 #include "devices/rnic/efe/flow.h"
 
@@ -91,7 +91,7 @@ static bool ack_selective(struct efe *efe, uint64_t now, struct efe_flow *flow, 
     return progress;
 }
 
-/* Something new has arrived: whatever was feared is put off. */
+/* The peer has acknowledged something new: the timers of loss start again. */
 static void ack_progress(struct efe_state *s, uint64_t now, struct efe_flow *flow)
 {
     efe_inflight_find_lost(s, flow);

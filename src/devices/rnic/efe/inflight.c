@@ -86,7 +86,7 @@ void efe_inflight_sent(struct efe_state *s, struct efe_flow *flow, uint32_t inde
     list_append(s, flow, index);
 }
 
-/* The order is one of the three greatest that arrived, or is passed over. */
+/* Enters the order among the three greatest that arrived, if it is one of them. */
 static void arrived_note(struct efe_flow *flow, uint64_t order)
 {
     for (unsigned i = 0; i < LATER_FRAMES; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiver of a flow. A frame is believed if it is of the life of the flow that is known: its
- * epoch is the peer's, and what it acknowledges was sent. Whatever is not believed changes nothing.
+ * The receiver of a flow. A frame is accepted if it belongs to the present epoch of the flow: its
+ * epoch is that of the peer, and the frames that it acknowledges were sent. A frame that is not
+ * accepted changes nothing.
  */
 #include "devices/rnic/efe/flow.h"
 
