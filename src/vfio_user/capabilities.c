@@ -32,7 +32,7 @@ static char peek(struct reader *r)
     return (char)(r->at < r->end ? *r->at : '\0');
 }
 
-static bool take_char(struct reader *r, char wanted)
+static bool accept_char(struct reader *r, char wanted)
 {
     bool is_next = peek(r) == wanted;
     r->at += is_next ? 1 : 0;
@@ -43,7 +43,7 @@ static bool take_char(struct reader *r, char wanted)
 static bool read_string(struct reader *r, char *name)
 {
     size_t length = 0;
-    if (!take_char(r, '"')) {
+    if (!accept_char(r, '"')) {
         return false;
     }
     while (r->at < r->end && *r->at != '"' && (unsigned char)*r->at >= ' ') {
@@ -155,18 +155,18 @@ static bool read_value(struct reader *r);
 /* What stands between the brackets; members of an object have names. */
 static bool read_members(struct reader *r, char end, bool has_names)
 {
-    if (take_char(r, end)) {
+    if (accept_char(r, end)) {
         return true;
     }
     do {
-        if (has_names && (!read_string(r, r->name) || !take_char(r, ':'))) {
+        if (has_names && (!read_string(r, r->name) || !accept_char(r, ':'))) {
             return false;
         }
         if (!read_value(r)) {
             return false;
         }
-    } while (take_char(r, ','));
-    return take_char(r, end);
+    } while (accept_char(r, ','));
+    return accept_char(r, end);
 }
 
 static bool read_value(struct reader *r) /* recursive: MAX_DEPTH at most */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The model of the RDMA card that docs/rnic-hardware.md specifies: an interface to a bus, a wire
+ * The model of the RDMA card that docs/rnic/hardware.md specifies: an interface to a bus, a wire
  * and a clock. The model is pure and deterministic: it has no sockets, no threads and no clock, and
  * allocates nothing after the start. All its state lies in one area without pointers. Of the rest
  * of the library it uses only the codecs of src/iwarp.

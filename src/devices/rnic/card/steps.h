@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions that card.c calls in turn to do the card's work. */
+/* The functions by which card.c does the work of the card, in turn. */
 #ifndef DEVICES_RNIC_CARD_STEPS_H
 #define DEVICES_RNIC_CARD_STEPS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * EFE: flows of frames between two functions of adapters. Frames are delivered in order and exactly
- * once, over a wire that may lose, duplicate, reorder and corrupt them; docs/rnic-efe.md is the
+ * once, over a wire that may lose, duplicate, reorder and corrupt them; docs/rnic/efe.md is the
  * specification. A flow joins (function, MAC) here to (function, MAC) there, which may be the same
  * adapter. A flow is created when either side sends, and ends by a reset or when the peer is silent
  * for too long.
