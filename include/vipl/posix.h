@@ -24,6 +24,14 @@ extern "C" {
 
 /** For VipxOpenNic(): objects created on the NIC handle are shareable. */
 #define VIPX_SHAREABLE ((VIP_ULONG)1)
+/** For VipxOpenNic(): the library starts no thread for the NIC handle, as with VIPL_PROGRESS=inline
+ * for all of them. What happens, happens in the program's calls. VipSendNotify(), VipRecvNotify(),
+ * VipCQNotify(), VipErrorCallback() with a handler and VipxGetFd() return
+ * VIP_ERROR_NOT_SUPPORTED. */
+#define VIPX_INLINE ((VIP_ULONG)2)
+/** For VipxOpenNic(): a connection that ends is no error for this program, which sees the VI's
+ * state. Without an error handler it is logged at the level info, and not error. */
+#define VIPX_QUIET ((VIP_ULONG)4)
 
 /**
  * Open a NIC handle as VipOpenNic() does, with flags.
@@ -77,12 +85,11 @@ extern "C" {
  * is opened.
  *
  * @param DeviceName  As for VipOpenNic().
- * @param Flags       0, or #VIPX_SHAREABLE.
+ * @param Flags       0, #VIPX_SHAREABLE, or one or both of #VIPX_INLINE and #VIPX_QUIET.
  * @param NicHandle   Receives the handle; NULL on failure.
- * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags; VIP_ERROR_RESOURCE if there is no
- * memory or process for
- *         shared objects; VIP_ERROR_NOT_SUPPORTED for #VIPX_SHAREABLE if the library was built
- *         without sharing.
+ * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags or combinations;
+ *         VIP_ERROR_RESOURCE if there is no memory or process for shared objects;
+ *         VIP_ERROR_NOT_SUPPORTED for #VIPX_SHAREABLE if the library was built without sharing.
  */
 VIPL_API VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags,
                                         VIP_NIC_HANDLE *NicHandle);
@@ -103,8 +110,7 @@ VIPL_API VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Fl
  * @param Length   Bytes, not 0.
  * @param Address  Receives the address; NULL on failure.
  * @return VIP_SUCCESS, VIP_INVALID_PARAMETER, VIP_ERROR_RESOURCE if there is not so much memory
- * left, or
- *         VIP_ERROR_NOT_SUPPORTED if the library was built without sharing.
+ *         left, or VIP_ERROR_NOT_SUPPORTED if the library was built without sharing.
  */
 VIPL_API VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address);
 
@@ -114,7 +120,7 @@ VIPL_API VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address
  *
  * @param Address  From VipxAllocShared().
  * @return VIP_SUCCESS, or VIP_INVALID_PARAMETER if this process has no reference to memory that
- * begins there.
+ *         begins there.
  */
 VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
 
@@ -230,6 +236,39 @@ VIPL_API VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG T
 VIPL_API VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                            VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue);
 
+struct pollfd;
+
+/**
+ * VipCQWait() that also watches file descriptors of the program, as ppoll() does. The call ends
+ * when the completion queue has an entry, when one of the descriptors is ready, when the time is
+ * over, or when a signal handler has run. An entry is taken first: with VIP_SUCCESS the descriptors
+ * were not looked at, and all revents are 0. A program that always has entries looks at its
+ * descriptors itself now and then. The thread is a waiter of the completion queue, as in
+ * VipCQWait(), so no wake-up is lost between a look and the sleep, and the peer's message wakes the
+ * thread without another thread in between. An epoll descriptor, or VipxGetFd()'s of another NIC
+ * handle's object, may be among the descriptors.
+ *
+ * Threads, signals, forks and cancellation: as VipCQWait(). In a child that a signal handler forks
+ * during the call, it ends with VIP_INVALID_PARAMETER.
+ *
+ * @param CQHandle   From VipCreateCQ(); not a shareable one.
+ * @param Fds        Count elements of <poll.h>; negative descriptors are left out. Receives
+ *                   revents. May be NULL if Count is 0.
+ * @param Count      Elements, up to the number of descriptors that the process may open
+ *                   (RLIMIT_NOFILE).
+ * @param Timeout    Milliseconds; 0 looks once, at the queue and at the descriptors.
+ * @param Mask       The signals that are blocked while the thread sleeps; NULL: as they are.
+ * @param ViHandle   Receives the VI, or NULL.
+ * @param RecvQueue  Receives whether it is the VI's receive queue, with VIP_SUCCESS.
+ * @return As VipCQWait(); VIP_NOT_DONE if a descriptor is ready (revents says how; a descriptor
+ *         that is not open is ready with POLLNVAL); VIP_INVALID_PARAMETER also for more elements
+ *         than the system allows; VIP_ERROR_RESOURCE if there is no memory for them;
+ *         VIP_ERROR_NOT_SUPPORTED for a shareable completion queue.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxCQWaitFds(VIP_CQ_HANDLE CQHandle, struct pollfd *Fds, VIP_ULONG Count,
+                                          VIP_ULONG Timeout, const sigset_t *Mask, VIP_VI_HANDLE *ViHandle,
+                                          VIP_BOOLEAN *RecvQueue);
+
 #endif /* SIG_BLOCK */
 
 /* ---------------------------------------------------------------------------------------------
@@ -268,7 +307,7 @@ typedef enum _VIPX_FD_KIND {
  * @param Handle  From VipCreateVi(), VipCreateCQ() or VipOpenNic(), as Kind says.
  * @param Fd      Receives the descriptor, or -1.
  * @retval VIP_ERROR_RESOURCE The queue reports to a completion queue; or no descriptors, memory or
- * threads are left.
+ *         threads are left.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
 VIPL_API VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd);
@@ -374,7 +413,7 @@ typedef struct _VIPX_DEVICE {
  * @param Devices  Receives *Count devices at most; may be NULL if *Count is 0.
  * @param Count    In: how many Devices has room for. Out: how many there are, which may be more.
  * @return VIP_SUCCESS, also if not all of them had room; VIP_INVALID_PARAMETER;
- * VIP_ERROR_NOT_SUPPORTED in a signal handler.
+ *         VIP_ERROR_NOT_SUPPORTED in a signal handler.
  */
 VIPL_API VIP_RETURN VI_CALL VipxListDevices(VIPX_DEVICE *Devices, VIP_ULONG *Count);
 
@@ -419,7 +458,7 @@ typedef void (*VIPX_LOG_HANDLER)(VIP_PVOID Context, VIPX_LOG_LEVEL Level, const 
  * @param Handler  The function; NULL: none from now on.
  * @param Context  Is given to it.
  * @return VIP_SUCCESS; VIP_INVALID_PARAMETER for another level; VIP_ERROR_NOT_SUPPORTED in a signal
- * handler.
+ *         handler.
  */
 VIPL_API VIP_RETURN VI_CALL VipxSetLogHandler(VIPX_LOG_LEVEL Level, VIPX_LOG_HANDLER Handler,
                                               VIP_PVOID Context);

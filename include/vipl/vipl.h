@@ -422,10 +422,9 @@ VIPL_API VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDL
  *
  * @param NicHandle  From VipOpenNic().
  * @retval VIP_ERROR_RESOURCE A peer on this host has been stopped in the middle of an RDMA
- * operation on memory of
- *                             this NIC handle, and would go on with it when it continues; see
- *                             VipDeregisterMem(). Nothing has changed, the handle is open as
- *                             before, and the memory must stay [ours].
+ *         operation on memory of this NIC handle, and would go on with it when it continues; see
+ *         VipDeregisterMem(). Nothing has changed, the handle is open as before, and the memory
+ *         must stay [ours].
  */
 VIPL_API VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle);
 
@@ -489,12 +488,10 @@ VIPL_API VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID A
  * @param Address    The address it was registered at.
  * @param MemHandle  From VipRegisterMem().
  * @retval VIP_ERROR_RESOURCE A peer on this host has been stopped (by a debugger or SIGSTOP, for
- * instance) in the
- *                             middle of an RDMA operation on memory of this NIC handle, has not
- *                             finished it within a second, and could still write when it continues.
- *                             Nothing has changed, the region is registered as before. It succeeds
- *                             once the peer goes on, or has ended. Only regions with an RDMA right
- *                             can be held up so [ours].
+ *         instance) in the middle of an RDMA operation on memory of this NIC handle, has not
+ *         finished it within a second, and could still write when it continues. Nothing has
+ *         changed, the region is registered as before. It succeeds once the peer goes on, or has
+ *         ended. Only regions with an RDMA right can be held up so [ours].
  */
 VIPL_API VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
                                              VIP_MEM_HANDLE MemHandle);
@@ -652,14 +649,11 @@ VIPL_API VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  * @param Timeout          Milliseconds.
  * @param RemoteViAttribs  Receives the accepting VI's attributes; may be NULL [ours].
  * @retval VIP_TIMEOUT A listener is there and did not answer: a NIC handle waits, or has waited, on
- * that
- *                            discriminator, and its program has taken the request, is busy with
- *                            something else, or is stopped [ours].
+ *         that discriminator, and its program has taken the request, is busy with something else,
+ *         or is stopped [ours].
  * @retval VIP_REJECT         The listener rejected it.
  * @retval VIP_NO_MATCH The host is there and no open NIC handle has waited on that discriminator. A
- * NIC
- *                            handle goes on listening on the last 64 that its program has waited on
- *                            [ours].
+ *         NIC handle goes on listening on the last 64 that its program has waited on [ours].
  * @retval VIP_NOT_REACHABLE  No such host on this device.
  * @retval VIP_INVALID_STATE  The VI is not IDLE.
  * @retval VIP_INTERRUPTED    A signal handler ran; the VI is IDLE again.

@@ -8,6 +8,7 @@
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
+#include "core/wait_fds.h"
 #include "os/os_compiler.h"
 #include "share/client_call.h"
 #include "share/client_wait.h"
@@ -210,15 +211,18 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
 }
 
 static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask,
-                                 VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
+                                 struct vipl_wait_fds *fds, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
     struct take take = {.handle = handle};
-    struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL};
+    struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL, fds};
     if (vi == NULL || recv == NULL) {
         return VIP_INVALID_PARAMETER;
     }
     *vi = NULL;
     struct vipl_nic *nic = cq_nic(handle);
+    if (nic == NULL && fds != NULL && vipl_handle_is_shared(handle)) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
     if (nic == NULL) {
         return vipl_handle_is_shared(handle) ? vipl_share_cq_wait(handle, timeout, mask, vi, recv)
                                              : VIP_INVALID_PARAMETER;
@@ -232,14 +236,44 @@ static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const 
 VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                   VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, Mask, ViHandle, RecvQueue))
-                              : VIP_ERROR_NOT_SUPPORTED;
+    return vipl_guard_enter()
+               ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, Mask, NULL, ViHandle, RecvQueue))
+               : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
                              VIP_BOOLEAN *RecvQueue)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, NULL, ViHandle, RecvQueue))
+    return vipl_guard_enter()
+               ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, NULL, NULL, ViHandle, RecvQueue))
+               : VIP_ERROR_NOT_SUPPORTED;
+}
+
+/* A child that a signal handler forks during the call does not free the copy: the heap may be in use there. */
+static VIP_RETURN wait_for_entry_or_fds(VIP_CQ_HANDLE handle, struct pollfd *fds, VIP_ULONG count,
+                                        VIP_ULONG timeout, const sigset_t *mask, VIP_VI_HANDLE *vi,
+                                        VIP_BOOLEAN *recv)
+{
+    struct vipl_wait_fds copy;
+    uint32_t generation = vipl_fork_generation();
+    VIP_RETURN rc = vipl_wait_fds_begin(&copy, fds, count);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    rc = wait_for_entry(handle, timeout, mask, &copy, vi, recv);
+    if (vipl_fork_generation() == generation) {
+        rc = vipl_wait_fds_result(&copy, fds, rc);
+        vipl_wait_fds_end(&copy);
+    }
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipxCQWaitFds(VIP_CQ_HANDLE CQHandle, struct pollfd *Fds, VIP_ULONG Count,
+                                 VIP_ULONG Timeout, const sigset_t *Mask, VIP_VI_HANDLE *ViHandle,
+                                 VIP_BOOLEAN *RecvQueue)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for_entry_or_fds(CQHandle, Fds, Count, Timeout, Mask,
+                                                                       ViHandle, RecvQueue))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 

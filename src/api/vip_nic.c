@@ -31,12 +31,13 @@ static VIP_RETURN open_nic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_
         return VIP_INVALID_PARAMETER;
     }
     *NicHandle = NULL;
-    if ((Flags & ~VIPX_SHAREABLE) != 0) {
+    const VIP_ULONG own = VIPX_INLINE | VIPX_QUIET; /* of NIC handles that are not shared */
+    if ((Flags & ~(VIPX_SHAREABLE | own)) != 0 || ((Flags & VIPX_SHAREABLE) != 0 && (Flags & own) != 0)) {
         return VIP_INVALID_PARAMETER;
     }
     vipl_config_begin();
     VIP_RETURN rc = (Flags & VIPX_SHAREABLE) != 0 ? open_shareable(DeviceName, NicHandle)
-                                                  : vipl_device_open(DeviceName, NicHandle);
+                                                  : vipl_device_open(DeviceName, Flags, NicHandle);
     vipl_config_end();
     return rc;
 }

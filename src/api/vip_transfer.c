@@ -252,7 +252,7 @@ static VIP_RETURN wait_for_work(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeo
                                 VIP_DESCRIPTOR **out)
 {
     struct reap reap = {handle, recv, NULL};
-    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask, true, NULL};
+    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask, true, NULL, NULL};
     struct vipl_nic *nic;
     if (out == NULL) {
         return VIP_INVALID_PARAMETER;

@@ -37,6 +37,18 @@ void vipl_log_set_handler(enum vipl_log_level level, VIPX_LOG_HANDLER handler, v
     program.context = context;
 }
 
+/* The thread may be one of the library's, which is in no call: it may not make one from the handler
+ * either. */
+static void call_handler(enum vipl_log_level level, const char *text)
+{
+    uint32_t before = vipl_guard.call_state;
+    vipl_guard.call_state = before == VIPL_OUTSIDE ? VIPL_INSIDE : before;
+    vipl_signal_fence();
+    program.handler(program.context, (VIPX_LOG_LEVEL)level, text);
+    vipl_signal_fence();
+    vipl_guard.call_state = before;
+}
+
 void vipl_log(enum vipl_log_level level, const char *format, ...)
 {
     char line[512];
@@ -52,7 +64,7 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
     vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
     va_end(args);
     if (told) {
-        program.handler(program.context, (VIPX_LOG_LEVEL)level, line + n);
+        call_handler(level, line + n);
     }
     if (printed) {
         strcat(line, "\n"); /* vsnprintf left room for it */

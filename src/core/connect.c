@@ -211,7 +211,7 @@ static void drop_taken(struct vipl_conn *conn)
 static VIP_RETURN take_request(struct wait_for_conn *wait, uint64_t deadline)
 {
     struct vipl_nic *nic = wait->nic;
-    struct vipl_wait_for what = {attempt_conn, leave_conn, wait, NULL, true, cancelled_conn};
+    struct vipl_wait_for what = {attempt_conn, leave_conn, wait, NULL, true, cancelled_conn, NULL};
     nic->ops->conns_look(nic->be);
     for (;;) {
         VIP_RETURN rc = vipl_wait(nic, &what, deadline);
@@ -499,8 +499,8 @@ static void cancelled_request(void *arg)
 VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
                                 VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL, true,
-                                 cancelled_request};
+    struct vipl_wait_for what = {
+        attempt_connected, leave_connected, vi_handle, NULL, true, cancelled_request, NULL};
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -572,7 +572,7 @@ VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
 
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL, true, NULL};
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL, true, NULL, NULL};
     uint64_t deadline;
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {

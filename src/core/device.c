@@ -17,6 +17,7 @@
 #include "core/nic.h"
 #include "core/vi.h"
 #include "os/os.h"
+#include "vipl/posix.h"
 
 /* --- names: the default device, old programs' spellings, configured aliases --- */
 
@@ -199,7 +200,7 @@ int vipl_device_watch_forks(bool *handlers)
     return vipl_fork_watch(forget_parent, *handlers);
 }
 
-VIP_RETURN vipl_device_open(const char *device, void **handle)
+VIP_RETURN vipl_device_open(const char *device, VIP_ULONG flags, void **handle)
 {
     bool handlers;
     vipl_barrier_prepare();
@@ -211,6 +212,10 @@ VIP_RETURN vipl_device_open(const char *device, void **handle)
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     reset_nic(nic);
     read_settings(nic);
+    if ((flags & VIPX_INLINE) != 0) {
+        nic->progress_mode = VIPL_PROGRESS_INLINE;
+    }
+    nic->quiet = (flags & VIPX_QUIET) != 0;
     void *h = vipl_handle_create(VIPL_KIND_NIC, nic);
     if (h == NULL) {
         goto put_nic;

@@ -12,7 +12,7 @@
  * Sets *handlers to false with VIPL_ATFORK=0, when no fork handlers are installed. Returns 0 or an
  * error of the system. */
 int vipl_device_watch_forks(bool *handlers);
-VIP_RETURN vipl_device_open(const char *device, void **handle);
+VIP_RETURN vipl_device_open(const char *device, VIP_ULONG flags, void **handle);
 /* Ends all objects of the NIC handle, and waits for the calls that use the NIC handle. */
 VIP_RETURN vipl_device_close(void *handle);
 

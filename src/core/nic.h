@@ -46,6 +46,7 @@ struct vipl_nic {
     char name[64];                  /* constant while live: as opened */
     bool strict_cq;                 /* constant while live: VIPL_STRICT=cq */
     uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
+    bool quiet;                     /* constant while live: VIPX_QUIET */
     uint32_t restart;               /* atomic: calls sleep on after a signal handler ran */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER */
 

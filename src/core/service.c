@@ -514,10 +514,11 @@ static const char *const error_texts[] = {"posted descriptor is not valid",
                                           "catastrophic NIC error"};
 
 /* What happens without a handler of the program. */
-static void log_error(const VIP_ERROR_DESCRIPTOR *error)
+static void log_error(const struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error)
 {
-    vipl_log(VIPL_LOG_ERROR, "%s (vi %p, descriptor %p)", error_texts[error->ErrorCode], error->ViHandle,
-             (void *)error->DescriptorPtr);
+    bool expected = nic->quiet && error->ErrorCode == VIP_ERROR_CONN_LOST;
+    vipl_log(expected ? VIPL_LOG_INFO : VIPL_LOG_ERROR, "%s (vi %p, descriptor %p)",
+             error_texts[error->ErrorCode], error->ViHandle, (void *)error->DescriptorPtr);
 }
 
 void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error)
@@ -528,7 +529,7 @@ void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error)
     void *context = nic->service.error_context;
     vipl_mutex_unlock(&nic->service.lock);
     if (handler == NULL || event == NULL) {
-        log_error(error); /* there is no handler, or no memory for the event */
+        log_error(nic, error); /* there is no handler, or no memory for the event */
         vipl_free(event);
         return;
     }

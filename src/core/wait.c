@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
+#include "core/wait_fds.h"
 
 static void wake_locked(struct vipl_list *link)
 {
@@ -112,6 +113,9 @@ static void end_cancelled(void *arg)
     vipl_waker_reset(s->waiter->waker);
     s->what->leave(s->what->arg, s->waiter, true);
     pass_lead(&nic->sleepers);
+    if (s->what->fds != NULL) {
+        vipl_wait_fds_end(s->what->fds);
+    }
     if (s->what->cancelled != NULL) {
         s->what->cancelled(s->what->arg);
     }
@@ -150,14 +154,15 @@ static void end_service(void *arg)
 static int block(struct sleep *s, const int *fds, unsigned count, int ms)
 {
     if (s->what == NULL) {
-        return vipl_poll_cancellable(fds, count, ms, NULL, s->nic->service.cancel, end_service, s);
+        return vipl_poll_cancellable(fds, count, NULL, ms, NULL, s->nic->service.cancel, end_service, s);
     }
+    const struct vipl_more_fds *more = s->what->fds == NULL ? NULL : &s->what->fds->more;
     int rc;
     vipl_guard_sleep();
     if (s->what->cancellable) {
-        rc = vipl_poll_cancellable(fds, count, ms, s->what->mask, vipl_guard.cancel, end_cancelled, s);
+        rc = vipl_poll_cancellable(fds, count, more, ms, s->what->mask, vipl_guard.cancel, end_cancelled, s);
     } else {
-        rc = vipl_poll(fds, count, ms, s->what->mask);
+        rc = vipl_poll_more(fds, count, more, ms, s->what->mask);
     }
     vipl_guard_wake();
     return rc;
@@ -173,7 +178,8 @@ static int sleep_leading(struct sleep *s, int ms)
     vipl_deferred_run();
     int fds[2] = {s->waiter->waker->fd, s->hint.fd};
     int most = shorter_timeout(ms, s->hint.ms);
-    int rc = s->hint.ms == 0 ? 0 : block(s, fds, 2, most);
+    bool watches_fds = s->what != NULL && s->what->fds != NULL; /* which are polled also without a sleep */
+    int rc = s->hint.ms == 0 && !watches_fds ? 0 : block(s, fds, 2, most);
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
@@ -293,6 +299,12 @@ static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what
             return VIP_INVALID_PARAMETER;
         }
         rc = wait_once(nic, what, waiter, deadline, &why);
+        if (rc == VIP_NOT_DONE && what->fds != NULL && vipl_more_fds_are_ready(&what->fds->more)) {
+            return VIP_NOT_DONE;
+        }
+        if (rc == VIP_NOT_DONE && why == EINVAL) {
+            return VIP_INVALID_PARAMETER;
+        }
         if (rc == VIP_NOT_DONE && why == ETIMEDOUT) {
             return VIP_TIMEOUT;
         }

@@ -249,10 +249,26 @@ void vipl_pause(uint64_t ns);
  * is left out, VIPL_POLL_OTHERS if only others are, ETIMEDOUT, or EINTR. */
 enum { VIPL_POLL_OTHERS = -1 };
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
+
+/* Descriptors of the program that are watched beside those of the library, as ppoll() watches them.
+ * `set` begins with room for the library's own descriptors; the program's follow from VIPL_POLL_OWN
+ * on. */
+enum { VIPL_POLL_OWN = 4 };
+struct pollfd;
+struct vipl_more_fds {
+    struct pollfd *set;
+    unsigned count; /* of the program's */
+};
+/* vipl_poll() that also ends when one of the program's descriptors is ready, and sets their revents.
+ * `more` may be NULL. Also returns EINVAL: the process may not watch that many descriptors. */
+int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
+                   const void *mask);
+/* Returns true if the last vipl_poll_more() found one of the program's descriptors ready. */
+bool vipl_more_fds_are_ready(const struct vipl_more_fds *more);
 /* The same as a cancellation point, if `cancel`, which vipl_cancel_off() returned, says that the
  * thread may be cancelled: `cancelled` is then called, and the thread ends. */
-int vipl_poll_cancellable(const int *fds, unsigned count, int timeout_ms, const void *mask, int cancel,
-                          void (*cancelled)(void *), void *arg);
+int vipl_poll_cancellable(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
+                          const void *mask, int cancel, void (*cancelled)(void *), void *arg);
 
 /* A set of descriptors that is itself one descriptor. */
 struct vipl_pollset {

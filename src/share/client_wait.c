@@ -92,7 +92,7 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *rea
     }
     int const fds[2] = {source->handed_on ? -1 : ready_fd->fd, vipl_share_lifeline()};
     vipl_guard_sleep();
-    int why = vipl_poll_cancellable(fds, 2, ms, mask, vipl_guard.cancel, end_cancelled, NULL);
+    int why = vipl_poll_cancellable(fds, 2, NULL, ms, mask, vipl_guard.cancel, end_cancelled, NULL);
     vipl_guard_wake();
     if (why == EINTR && !vipl_share_restarts(source->nic)) {
         return VIP_INTERRUPTED;

@@ -223,6 +223,23 @@ TEST_CASE("a log handler is told why a device does not open, and may not call th
     EXPECT_EQ(0u, errors.count());
 }
 
+TEST_CASE("a connection that ends is an error in the log, or with VIPX_QUIET a piece of information",
+          "[VipxOpenNic][posix]")
+{
+    for (const VIP_ULONG flags : {VIP_ULONG(0), VIPX_QUIET, VIPX_QUIET | VIPX_INLINE}) {
+        const Nic nic(device_under_test(), Nic::Flags{flags}),
+            peer_nic(device_under_test(), Nic::Flags{flags});
+        const Vi vi(nic), peer(peer_nic);
+        Log log(VIPX_LOG_INFO);
+        connect_pair(nic, vi, peer_nic, peer);
+        REQUIRE_VIP(VipDisconnect(peer));
+        vi.await(VIP_STATE_ERROR);
+        EXPECT(log.says(flags == 0 ? VIPX_LOG_ERROR : VIPX_LOG_INFO, "connection lost"));
+        EXPECT(!log.says(flags == 0 ? VIPX_LOG_INFO : VIPX_LOG_ERROR, "connection lost"));
+        EXPECT_EQ(VIP_ERROR_NOT_SUPPORTED, log.called_back); // also by a thread of the library
+    }
+}
+
 TEST_CASE("a log handler is told of devices that are opened, if it wants to", "[VipxSetLogHandler][posix]")
 {
     Log log(VIPX_LOG_DEBUG);

@@ -161,6 +161,29 @@ TEST_CASE("a program without callbacks and RDMA has no thread but the device's",
     EXPECT_EQ(connected(2), threads.count());
 }
 
+TEST_CASE("with VIPX_INLINE the library has no thread, and refuses what needs one", "[VipxOpenNic][posix]")
+{
+    const NewThreads threads;
+    const Nic::Flags flags{VIPX_INLINE};
+    const Nic left_nic(device_under_test(), flags), right_nic(device_under_test(), flags);
+    Memory left_memory(left_nic, 256 * 1024, rdma_memory()),
+        right_memory(right_nic, 256 * 1024, rdma_memory());
+    const Cq cq(right_nic);
+    const Vi left(left_nic), right(right_nic, vi_attributes(), nullptr, cq);
+    connect_alone(left_nic, left, right_nic, right);
+    post_recv(right, right_memory.transfer(right_memory.bytes(64)));
+    post_send(left, left_memory.transfer(left_memory.bytes(64)));
+    sent(left);
+    cq.expect(right, VIP_TRUE);
+    int fd = -1;
+    NotifyLog log;
+    EXPECT_EQ(VIP_ERROR_NOT_SUPPORTED, VipxGetFd(VIPX_FD_CQ, cq, &fd));
+    EXPECT_EQ(VIP_ERROR_NOT_SUPPORTED, VipErrorCallback(left_nic, nullptr, on_error));
+    EXPECT_EQ(VIP_ERROR_NOT_SUPPORTED, VipSendNotify(left, log.context(), NotifyLog::vi_handler));
+    EXPECT_EQ(VIP_ERROR_NOT_SUPPORTED, VipCQNotify(cq, log.context(), NotifyLog::cq_handler));
+    EXPECT_EQ(0U, threads.count());
+}
+
 TEST_CASE("each NIC handle that is asked for asynchrony has one thread, which ends with it",
           "[VipRecvNotify][posix]")
 {

@@ -102,6 +102,8 @@ const std::vector<HandleCall> &handle_calls()
         {"VipResizeCQ", [](H h) { return VipResizeCQ(h.cq, 1024); }},
         {"VipCQDone", [](H h) { return VipCQDone(h.cq, &out().vi, &out().queue); }},
         {"VipCQWait", [](H h) { return VipCQWait(h.cq, VIP_INFINITE, &out().vi, &out().queue); }},
+        {"VipxCQWaitFds",
+         [](H h) { return VipxCQWaitFds(h.cq, nullptr, 0, VIP_INFINITE, nullptr, &out().vi, &out().queue); }},
         {"VipxCQWaitMask",
          [](H h) { return VipxCQWaitMask(h.cq, VIP_INFINITE, nullptr, &out().vi, &out().queue); }},
         {"VipCQNotify", [](H h) { return VipCQNotify(h.cq, nullptr, ignore_cq); }},

@@ -40,6 +40,8 @@ inline const NotForHandlers kNotForHandlers[] = {
     {"VipCQWait", [](Bystander &b) { return VipCQWait(b.cq, 0, &b.handle, &b.flag); }},
     {"VipxSendWaitMask", [](Bystander &b) { return VipxSendWaitMask(b.vi, 0, nullptr, &b.descriptor); }},
     {"VipxRecvWaitMask", [](Bystander &b) { return VipxRecvWaitMask(b.vi, 0, nullptr, &b.descriptor); }},
+    {"VipxCQWaitFds",
+     [](Bystander &b) { return VipxCQWaitFds(b.cq, nullptr, 0, 0, nullptr, &b.handle, &b.flag); }},
     {"VipxCQWaitMask", [](Bystander &b) { return VipxCQWaitMask(b.cq, 0, nullptr, &b.handle, &b.flag); }},
     {"VipxSetRestart", [](Bystander &b) { return VipxSetRestart(b.nic, VIP_FALSE); }},
     {"VipOpenNic", [](Bystander &) { return VipOpenNic("loopback", nullptr); }},

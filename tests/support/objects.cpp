@@ -23,6 +23,11 @@ Nic::Nic(const char *device, bool shareable) : shareable_(shareable)
     }
 }
 
+Nic::Nic(const char *device, Flags flags) : shareable_(false)
+{
+    REQUIRE_VIP(VipxOpenNic(device, flags.value, &handle_));
+}
+
 VIP_NIC_ATTRIBUTES Nic::attributes() const
 {
     VIP_NIC_ATTRIBUTES attributes{};

@@ -21,6 +21,11 @@ namespace vipl_test {
 class Nic {
 public:
     explicit Nic(const char *device = device_under_test(), bool shareable = objects_are_shareable());
+    /** With these flags of VipxOpenNic(), and not shareable. */
+    struct Flags {
+        VIP_ULONG value;
+    };
+    Nic(const char *device, Flags flags);
     ~Nic() { VipCloseNic(handle_); }
     Nic(const Nic &) = delete;
     Nic &operator=(const Nic &) = delete;

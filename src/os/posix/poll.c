@@ -7,11 +7,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 
 #include "os/os.h"
-
-enum { MAX_FDS = 4 };
 
 /* Sleeps for a moment when the system refuses to watch the descriptors: the program has closed
  * them, may not open any descriptors, or there is no memory. Returns 0 if the caller is to try
@@ -46,38 +45,70 @@ void vipl_pause(uint64_t ns)
     (void)nanosleep(&time, NULL);
 }
 
-int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
+bool vipl_more_fds_are_ready(const struct vipl_more_fds *more)
 {
-    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
-    struct pollfd set[MAX_FDS];
-    nfds_t n = 0;
-    for (unsigned i = 0; i < count && n < MAX_FDS; i++) {
-        if (fds[i] >= 0) {
-            set[n].fd = fds[i];
-            set[n].events = POLLIN;
-            set[n++].revents = 0;
+    for (unsigned i = 0; i < more->count; i++) {
+        if (more->set[VIPL_POLL_OWN + i].revents != 0) {
+            return true;
         }
     }
-    int ready = ppoll(set, n, timeout_ms < 0 ? NULL : &timeout, mask);
-    if (ready < 0) {
-        return errno == EINTR ? EINTR : pause_briefly(timeout_ms);
+    return false;
+}
+
+/* The set that is watched: the library's descriptors, and behind them the program's. */
+static struct pollfd *join_fds(const int *fds, unsigned count, const struct vipl_more_fds *more,
+                               struct pollfd *own, nfds_t *n)
+{
+    *n = 0;
+    for (unsigned i = 0; i < count && *n < VIPL_POLL_OWN; i++) {
+        if (fds[i] >= 0) {
+            own[(*n)++] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+        }
     }
-    if (ready > 0 && are_closed(set, n)) { /* counts as hung up, after a pause */
+    if (more == NULL) {
+        return own;
+    }
+    struct pollfd *set = more->set + VIPL_POLL_OWN - *n;
+    memcpy(set, own, *n * sizeof(*own));
+    return set;
+}
+
+int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
+                   const void *mask)
+{
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
+    struct pollfd own[VIPL_POLL_OWN];
+    nfds_t n;
+    struct pollfd *set = join_fds(fds, count, more, own, &n);
+    int ready = ppoll(set, n + (more == NULL ? 0 : more->count), timeout_ms < 0 ? NULL : &timeout, mask);
+    if (ready < 0 && (errno == EINTR || (errno == EINVAL && more != NULL))) {
+        return errno;
+    }
+    if (ready < 0) {
+        return pause_briefly(timeout_ms);
+    }
+    if (ready > 0 && are_closed(set, n) && (more == NULL || !vipl_more_fds_are_ready(more))) {
+        /* counts as hung up, after a pause */
         return pause_briefly(timeout_ms) == EINTR ? EINTR : 0;
     }
     if (ready == 0) {
         return ETIMEDOUT;
     }
-    return fds[0] >= 0 && set[0].revents == 0 ? VIPL_POLL_OTHERS : 0;
+    return count > 0 && fds[0] >= 0 && set[0].revents == 0 ? VIPL_POLL_OTHERS : 0;
 }
 
-int vipl_poll_cancellable(const int *fds, unsigned count, int timeout_ms, const void *mask, int cancel,
-                          void (*cancelled)(void *), void *arg)
+int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
+{
+    return vipl_poll_more(fds, count, NULL, timeout_ms, mask);
+}
+
+int vipl_poll_cancellable(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
+                          const void *mask, int cancel, void (*cancelled)(void *), void *arg)
 {
     int rc;
     pthread_cleanup_push(cancelled, arg);
     vipl_cancel_restore(cancel);
-    rc = vipl_poll(fds, count, timeout_ms, mask);
+    rc = vipl_poll_more(fds, count, more, timeout_ms, mask);
     (void)vipl_cancel_off();
     pthread_cleanup_pop(0);
     return rc;
