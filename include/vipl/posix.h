@@ -419,8 +419,8 @@ VIPL_API VIP_RETURN VI_CALL VipxListDevices(VIPX_DEVICE *Devices, VIP_ULONG *Cou
 
 /**
  * Get how this library was built: words NAME=VALUE with a blank between them, for example
- * "devices=loopback,tcp,rnic sharing=on waker=eventfd cpu=x86_64 compiler=GNU-12.2.0
- * build=Release". The text is constant. Async-signal-safe.
+ * "devices=loopback,tcp,rnic rnic_model=on sharing=on waker=eventfd cpu=x86_64
+ * compiler=GNU-12.2.0 build=Release". The text is constant. Async-signal-safe.
  */
 VIPL_API const char *VI_CALL VipxBuildOptions(void);
 
