@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Entry points: completion queues. */
+#include <errno.h>
+
 #include "base/guard.h"
 #include "base/handle.h"
 #include "core/cq.h"
@@ -8,7 +10,6 @@
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
-#include "core/wait_fds.h"
 #include "os/os_compiler.h"
 #include "share/client_call.h"
 #include "share/client_wait.h"
@@ -211,7 +212,7 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
 }
 
 static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask,
-                                 struct vipl_wait_fds *fds, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
+                                 struct vipl_more_fds *fds, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
     struct take take = {.handle = handle};
     struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL, fds};
@@ -249,23 +250,33 @@ VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_H
                : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* A child that a signal handler forks during the call does not free the copy: the heap may be in use there. */
+/* Returns what a wait that watched descriptors as well returns to the program. With a time limit of 0
+ * there was no sleep that watched the descriptors, so they are polled at the end. */
+static VIP_RETURN finish_wait_for_fds(struct vipl_more_fds *more, struct pollfd *fds, VIP_RETURN rc)
+{
+    if (rc == VIP_TIMEOUT && more->count > 0) {
+        (void)vipl_poll_more(NULL, 0, more, 0, NULL);
+        rc = vipl_more_fds_are_ready(more) ? VIP_NOT_DONE : rc;
+    }
+    vipl_more_fds_copy(more, fds, rc == VIP_NOT_DONE);
+    vipl_more_fds_end(more);
+    return rc;
+}
+
+/* A child that a signal handler forks during the call does not free the copy: the heap may be in
+ * use there. */
 static VIP_RETURN wait_for_entry_or_fds(VIP_CQ_HANDLE handle, struct pollfd *fds, VIP_ULONG count,
                                         VIP_ULONG timeout, const sigset_t *mask, VIP_VI_HANDLE *vi,
                                         VIP_BOOLEAN *recv)
 {
-    struct vipl_wait_fds copy;
+    struct vipl_more_fds more;
     uint32_t generation = vipl_fork_generation();
-    VIP_RETURN rc = vipl_wait_fds_begin(&copy, fds, count);
-    if (rc != VIP_SUCCESS) {
-        return rc;
+    int error = vipl_more_fds_begin(&more, fds, (uint32_t)count);
+    if (error != 0) {
+        return error == ENOMEM ? VIP_ERROR_RESOURCE : VIP_INVALID_PARAMETER;
     }
-    rc = wait_for_entry(handle, timeout, mask, &copy, vi, recv);
-    if (vipl_fork_generation() == generation) {
-        rc = vipl_wait_fds_result(&copy, fds, rc);
-        vipl_wait_fds_end(&copy);
-    }
-    return rc;
+    VIP_RETURN rc = wait_for_entry(handle, timeout, mask, &more, vi, recv);
+    return vipl_fork_generation() == generation ? finish_wait_for_fds(&more, fds, rc) : rc;
 }
 
 VIP_RETURN VI_CALL VipxCQWaitFds(VIP_CQ_HANDLE CQHandle, struct pollfd *Fds, VIP_ULONG Count,

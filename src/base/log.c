@@ -39,7 +39,7 @@ void vipl_log_set_handler(enum vipl_log_level level, VIPX_LOG_HANDLER handler, v
 
 /* The thread may be one of the library's, which is in no call: it may not make one from the handler
  * either. */
-static void call_handler(enum vipl_log_level level, const char *text)
+static void call_log_handler(enum vipl_log_level level, const char *text)
 {
     uint32_t before = vipl_guard.call_state;
     vipl_guard.call_state = before == VIPL_OUTSIDE ? VIPL_INSIDE : before;
@@ -64,7 +64,7 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
     vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
     va_end(args);
     if (told) {
-        call_handler(level, line + n);
+        call_log_handler(level, line + n);
     }
     if (printed) {
         strcat(line, "\n"); /* vsnprintf left room for it */

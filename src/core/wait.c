@@ -9,7 +9,6 @@
 #include "base/guard.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
-#include "core/wait_fds.h"
 
 static void wake_locked(struct vipl_list *link)
 {
@@ -114,7 +113,7 @@ static void end_cancelled(void *arg)
     s->what->leave(s->what->arg, s->waiter, true);
     pass_lead(&nic->sleepers);
     if (s->what->fds != NULL) {
-        vipl_wait_fds_end(s->what->fds);
+        vipl_more_fds_end(s->what->fds);
     }
     if (s->what->cancelled != NULL) {
         s->what->cancelled(s->what->arg);
@@ -156,7 +155,7 @@ static int block(struct sleep *s, const int *fds, unsigned count, int ms)
     if (s->what == NULL) {
         return vipl_poll_cancellable(fds, count, NULL, ms, NULL, s->nic->service.cancel, end_service, s);
     }
-    const struct vipl_more_fds *more = s->what->fds == NULL ? NULL : &s->what->fds->more;
+    const struct vipl_more_fds *more = s->what->fds;
     int rc;
     vipl_guard_sleep();
     if (s->what->cancellable) {
@@ -299,7 +298,7 @@ static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what
             return VIP_INVALID_PARAMETER;
         }
         rc = wait_once(nic, what, waiter, deadline, &why);
-        if (rc == VIP_NOT_DONE && what->fds != NULL && vipl_more_fds_are_ready(&what->fds->more)) {
+        if (rc == VIP_NOT_DONE && what->fds != NULL && vipl_more_fds_are_ready(what->fds)) {
             return VIP_NOT_DONE;
         }
         if (rc == VIP_NOT_DONE && why == EINVAL) {

@@ -18,7 +18,6 @@
 #include "vipl/vipl.h"
 
 struct vipl_nic;
-struct vipl_wait_fds;
 
 struct vipl_waiter {
     struct vipl_list link;     /* in an object's list of waiters; guarded by the object's lock */
@@ -44,7 +43,7 @@ struct vipl_wait_for {
     void (*cancelled)(void *arg);
     /* Descriptors of the program that are watched as well; NULL: none. When one of them is ready,
      * and attempt() finds nothing, the wait ends with VIP_NOT_DONE. */
-    struct vipl_wait_fds *fds;
+    struct vipl_more_fds *fds;
 };
 
 /* Waits until what->attempt() ends the wait; VIP_TIMEOUT after the deadline. The caller holds a

@@ -250,16 +250,22 @@ void vipl_pause(uint64_t ns);
 enum { VIPL_POLL_OTHERS = -1 };
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
 
-/* Descriptors of the program that are watched beside those of the library, as ppoll() watches them.
- * `set` begins with room for the library's own descriptors; the program's follow from VIPL_POLL_OWN
- * on. */
-enum { VIPL_POLL_OWN = 4 };
+/* Descriptors of the program that are watched beside those of the library, as ppoll() watches them:
+ * a copy of the program's array, for one call. */
+enum { VIPL_POLL_OWN = 4, VIPL_POLL_FEW = 16 };
 struct pollfd;
 struct vipl_more_fds {
-    struct pollfd *set;
-    unsigned count; /* of the program's */
+    struct pollfd *set; /* room for VIPL_POLL_OWN descriptors of the library, then the program's */
+    unsigned count;     /* of the program's */
+    uint64_t few[VIPL_POLL_OWN + VIPL_POLL_FEW]; /* `set`, if the program's are few */
 };
-/* vipl_poll() that also ends when one of the program's descriptors is ready, and sets their revents.
+/* Copies the program's array. Returns 0, EINVAL if the array is missing or longer than any system
+ * allows, or ENOMEM. vipl_more_fds_end() frees the copy. */
+int vipl_more_fds_begin(struct vipl_more_fds *more, const struct pollfd *fds, uint32_t count);
+void vipl_more_fds_end(struct vipl_more_fds *more);
+/* Sets the revents of the program's array: what the last vipl_poll_more() found, or 0. */
+void vipl_more_fds_copy(const struct vipl_more_fds *more, struct pollfd *fds, bool found);
+/* vipl_poll() that also ends when one of the program's descriptors is ready, and notes their state.
  * `more` may be NULL. Also returns EINVAL: the process may not watch that many descriptors. */
 int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
                    const void *mask);

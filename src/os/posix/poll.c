@@ -4,6 +4,7 @@
  * that was installed with SA_RESTART.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,6 +44,41 @@ void vipl_pause(uint64_t ns)
 {
     struct timespec time = {.tv_nsec = (long)ns};
     (void)nanosleep(&time, NULL);
+}
+
+int vipl_more_fds_begin(struct vipl_more_fds *more, const struct pollfd *fds, uint32_t count)
+{
+    enum { MAX_COUNT = INT_MAX / (int)sizeof(struct pollfd) - VIPL_POLL_OWN };
+    _Static_assert(sizeof(struct pollfd) <= sizeof(more->few[0]), "few holds the set");
+    if ((fds == NULL && count > 0) || count > MAX_COUNT) {
+        return EINVAL;
+    }
+    more->count = count;
+    more->set = (struct pollfd *)(void *)more->few;
+    if (count > VIPL_POLL_FEW) {
+        more->set = vipl_alloc((VIPL_POLL_OWN + (size_t)count) * sizeof(*more->set));
+    }
+    if (more->set == NULL) {
+        return ENOMEM;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        more->set[VIPL_POLL_OWN + i] = (struct pollfd){.fd = fds[i].fd, .events = fds[i].events};
+    }
+    return 0;
+}
+
+void vipl_more_fds_end(struct vipl_more_fds *more)
+{
+    if (more->count > VIPL_POLL_FEW) {
+        vipl_free(more->set);
+    }
+}
+
+void vipl_more_fds_copy(const struct vipl_more_fds *more, struct pollfd *fds, bool found)
+{
+    for (unsigned i = 0; i < more->count; i++) {
+        fds[i].revents = found ? more->set[VIPL_POLL_OWN + i].revents : 0;
+    }
 }
 
 bool vipl_more_fds_are_ready(const struct vipl_more_fds *more)
