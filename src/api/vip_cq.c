@@ -250,8 +250,8 @@ VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_H
                : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* Returns what a wait that watched descriptors as well returns to the program. With a time limit of 0
- * there was no sleep that watched the descriptors, so they are polled at the end. */
+/* Returns what a wait that watched descriptors as well returns to the program. With a time limit of
+ * 0 there was no sleep that watched the descriptors, so they are polled at the end. */
 static VIP_RETURN finish_wait_for_fds(struct vipl_more_fds *more, struct pollfd *fds, VIP_RETURN rc)
 {
     if (rc == VIP_TIMEOUT && more->count > 0) {
@@ -271,7 +271,7 @@ static VIP_RETURN wait_for_entry_or_fds(VIP_CQ_HANDLE handle, struct pollfd *fds
 {
     struct vipl_more_fds more;
     uint32_t generation = vipl_fork_generation();
-    int error = vipl_more_fds_begin(&more, fds, (uint32_t)count);
+    int error = vipl_more_fds_begin(&more, fds, count);
     if (error != 0) {
         return error == ENOMEM ? VIP_ERROR_RESOURCE : VIP_INVALID_PARAMETER;
     }

@@ -261,7 +261,7 @@ struct vipl_more_fds {
 };
 /* Copies the program's array. Returns 0, EINVAL if the array is missing or longer than any system
  * allows, or ENOMEM. vipl_more_fds_end() frees the copy. */
-int vipl_more_fds_begin(struct vipl_more_fds *more, const struct pollfd *fds, uint32_t count);
+int vipl_more_fds_begin(struct vipl_more_fds *more, const struct pollfd *fds, unsigned long count);
 void vipl_more_fds_end(struct vipl_more_fds *more);
 /* Sets the revents of the program's array: what the last vipl_poll_more() found, or 0. */
 void vipl_more_fds_copy(const struct vipl_more_fds *more, struct pollfd *fds, bool found);

@@ -243,7 +243,9 @@ TEST_CASE("what VipxCQWaitFds is given is checked", "[VipxCQWaitFds][posix]")
     QueuedPair pair;
     pollfd fd = {-1, POLLIN, 0};
     REQUIRE_RC(VIP_INVALID_PARAMETER, pair.wait(nullptr, 1, 0));
-    REQUIRE_RC(VIP_INVALID_PARAMETER, pair.wait(&fd, 0xFFFFFFFFU, 0));
+    REQUIRE_RC(VIP_INVALID_PARAMETER, pair.wait(&fd, ~VIP_ULONG(0), 0));
+    REQUIRE_RC(VIP_INVALID_PARAMETER,
+               pair.wait(&fd, sizeof(VIP_ULONG) > 4 ? (VIP_ULONG(1) << 31) << 1 : ~VIP_ULONG(0), 0));
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipxCQWaitFds(nullptr, &fd, 1, 0, nullptr, &pair.vi, &pair.is_recv));
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipxCQWaitFds(pair.cq, &fd, 1, 0, nullptr, nullptr, &pair.is_recv));
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipxCQWaitFds(pair.cq, &fd, 1, 0, nullptr, &pair.vi, nullptr));

@@ -46,14 +46,14 @@ void vipl_pause(uint64_t ns)
     (void)nanosleep(&time, NULL);
 }
 
-int vipl_more_fds_begin(struct vipl_more_fds *more, const struct pollfd *fds, uint32_t count)
+int vipl_more_fds_begin(struct vipl_more_fds *more, const struct pollfd *fds, unsigned long count)
 {
     enum { MAX_COUNT = INT_MAX / (int)sizeof(struct pollfd) - VIPL_POLL_OWN };
     _Static_assert(sizeof(struct pollfd) <= sizeof(more->few[0]), "few holds the set");
     if ((fds == NULL && count > 0) || count > MAX_COUNT) {
         return EINVAL;
     }
-    more->count = count;
+    more->count = (unsigned)count;
     more->set = (struct pollfd *)(void *)more->few;
     if (count > VIPL_POLL_FEW) {
         more->set = vipl_alloc((VIPL_POLL_OWN + (size_t)count) * sizeof(*more->set));
@@ -61,7 +61,7 @@ int vipl_more_fds_begin(struct vipl_more_fds *more, const struct pollfd *fds, ui
     if (more->set == NULL) {
         return ENOMEM;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (unsigned i = 0; i < more->count; i++) {
         more->set[VIPL_POLL_OWN + i] = (struct pollfd){.fd = fds[i].fd, .events = fds[i].events};
     }
     return 0;
