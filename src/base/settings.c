@@ -19,7 +19,8 @@ enum { SHARED_MIB = 64, MAX_SHARED_MIB = 1024 };
 
 #define NUMBER(setting, value, least, most) \
     { \
-        .name = setting, .kind = VIPL_SETTING_NUMBER, .default_value = value, .min = least, .max = most \
+        .name = (setting), .kind = VIPL_SETTING_NUMBER, .default_value = (value), .min = (least), \
+        .max = (most) \
     }
 
 static const struct vipl_setting settings[] = {

@@ -317,14 +317,22 @@ static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 static const char *const posted_names[] = {"DONE", "PENDING", "AGAIN"};
 
+/* What a trace says of a send. */
+struct traced_send {
+    uint16_t op;
+    uint32_t sequence;
+    size_t bytes;
+    uint32_t status;
+    enum vipl_posted posted;
+};
+
 /* Traces a send and its result. The VI's send lock is held. */
-static void trace_send(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
-                       enum vipl_posted posted)
+static void trace_send(struct hook_nic *hook, struct vipl_vi *vi, const struct traced_send *send)
 {
     static const char *const op_names[] = {"send", "rdma_write", "rdma_read"};
     vipl_trace(&hook->trace, VIPL_TRACED_POST_SEND, vi,
                "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x", vi->handle, op_names[send->op],
-               (unsigned)send->sequence, send->local.bytes, posted_names[posted], (unsigned)send->status);
+               (unsigned)send->sequence, send->bytes, posted_names[send->posted], (unsigned)send->status);
 }
 
 static VIPL_NOINLINE enum vipl_posted watch_send(struct hook_nic *hook, struct vipl_vi *vi,
@@ -333,7 +341,8 @@ static VIPL_NOINLINE enum vipl_posted watch_send(struct hook_nic *hook, struct v
     enum vipl_posted posted = hook->plan.faults.count == 0
                                   ? hook->ops->post_send(hook->be, vi, send)
                                   : vipl_plan_send(&hook->plan, hook->ops, hook->be, vi, send);
-    trace_send(hook, vi, send, posted);
+    trace_send(hook, vi,
+               &(struct traced_send){send->op, send->sequence, send->local.bytes, send->status, posted});
     return posted;
 }
 
@@ -351,14 +360,9 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
  * The queue is idle, and the send is not posted yet. */
 static VIPL_NOINLINE bool note_short(struct hook_nic *hook, struct vipl_vi *vi, uint16_t op, size_t bytes)
 {
-    struct vipl_send send; /* large, so not cleared */
     vipl_plan_passed(vi);
     if (vipl_trace_has(&hook->trace, VIPL_TRACED_POST_SEND)) {
-        send.op = op;
-        send.sequence = vi->send.executed;
-        send.local.bytes = bytes;
-        send.status = 0;
-        trace_send(hook, vi, &send, VIPL_POSTED_DONE);
+        trace_send(hook, vi, &(struct traced_send){op, vi->send.executed, bytes, 0, VIPL_POSTED_DONE});
     }
     return true;
 }

@@ -500,7 +500,6 @@ int vipl_stream_listen(const char *path, int *listener, int *lock);
 void vipl_stream_unlisten(const char *path, int listener, int lock);
 /* ENOENT, ECONNREFUSED: nothing listens there; EAGAIN: the listener's queue of callers is full. */
 int vipl_stream_connect(const char *path, int *fd);
-int vipl_stream_pair(int fds[2]);
 /* Sends as many bytes as possible at once, with duplicates of the descriptors if any byte is sent.
  * EAGAIN: there is no room. */
 int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define _Static_assert static_assert
@@ -42,7 +43,7 @@ public:
     int attach(unsigned function) const
     {
         int fds[2];
-        FUZZ_CHECK(vipl_stream_pair(fds) == 0);
+        FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
         FUZZ_CHECK(rnic_function_attach(&adapter->functions[function], fds[0]) == 0);
         return fds[1];
     }

@@ -174,16 +174,6 @@ int vipl_stream_connect(const char *path, int *fd)
     return 0;
 }
 
-int vipl_stream_pair(int fds[2])
-{
-    vipl_fd_begin();
-    bool made = !vipl_resource_fails(EMFILE) &&
-                socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0;
-    int error = made ? vipl_fd_adopt_pair(fds) : errno;
-    vipl_fd_end();
-    return error;
-}
-
 union control {
     struct cmsghdr header; /* for its alignment */
     char bytes[CMSG_SPACE(VIPL_STREAM_FDS * sizeof(int))];

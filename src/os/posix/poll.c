@@ -77,7 +77,10 @@ void vipl_more_fds_end(struct vipl_more_fds *more)
 void vipl_more_fds_copy(const struct vipl_more_fds *more, struct pollfd *fds, bool found)
 {
     for (unsigned i = 0; i < more->count; i++) {
-        fds[i].revents = found ? more->set[VIPL_POLL_OWN + i].revents : 0;
+        fds[i].revents = 0;
+        if (found) {
+            fds[i].revents = more->set[VIPL_POLL_OWN + i].revents;
+        }
     }
 }
 
