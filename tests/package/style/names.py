@@ -6,11 +6,11 @@
     names.py --self-test        checks that a third file is found, and that declarations and calls are not counted
 """
 import collections
-import glob
-import os
 import re
 import sys
 import tempfile
+
+import tree
 
 MAX_FILES = 2
 
@@ -19,48 +19,28 @@ DEFINITION = re.compile(
     r'[^;{]*\)\s*\{', re.M)
 
 
-def files_by_name(root):
-    files = collections.defaultdict(set)
-    for path in glob.glob(os.path.join(root, 'src', '**', '*.[ch]'), recursive=True):
-        with open(path, encoding='utf-8') as file:
-            for name in DEFINITION.findall(file.read()):
-                files[name].add(os.path.relpath(path, root))
-    return files
-
-
-def findings(root):
-    for name, files in sorted(files_by_name(root).items()):
-        if len(files) > MAX_FILES:
-            yield '%s() stands in %d files: %s' % (name, len(files), ', '.join(sorted(files)))
+def check_tree(root):
+    files = collections.defaultdict(list)
+    for path in tree.files(root, ('.c', '.h'), ('src',)):
+        for name in set(DEFINITION.findall(tree.text_of(root, path))):
+            files[name].append(path)
+    for name, paths in sorted(files.items()):
+        if len(paths) > MAX_FILES:
+            yield '%s() stands in %d files: %s' % (name, len(paths), ', '.join(paths))
 
 
 def self_test():
     with tempfile.TemporaryDirectory() as root:
-        os.makedirs(os.path.join(root, 'src', 'a'))
-
-        def write(name, text):
-            with open(os.path.join(root, 'src', 'a', name), 'w', encoding='utf-8') as file:
-                file.write(text)
-
-        write('one.c', 'static int find(int x)\n{\n    return x;\n}\n')
-        write('two.c', 'static inline const struct thing *\nfind(void)\n{\n}\nint other(void);\n')
-        write('three.c', 'static void find(void);\nvoid g(void)\n{\n    find();\n}\n')
-        assert not list(findings(root)), list(findings(root))
-        write('three.c', 'static VIPL_COLD bool find(struct a *b,\n    int c)\n{\n}\n')
-        assert len(list(findings(root))) == 1
-        os.remove(os.path.join(root, 'src', 'a', 'two.c'))
-        assert not list(findings(root))
-    print('names: self-test passed')
-
-
-def main():
-    if sys.argv[1:] == ['--self-test']:
-        self_test()
-        return 0
-    found = list(findings(sys.argv[1]))
-    print('\n'.join(found + ['names: %d findings' % len(found)]))
-    return 1 if found else 0
+        tree.write(root, 'src/a/one.c', 'static int find(int x)\n{\n    return x;\n}\n')
+        tree.write(root, 'src/a/two.c', 'static inline const struct thing *\nfind(void)\n{\n}\nint other(void);\n')
+        tree.write(root, 'src/a/three.c', 'static void find(void);\nvoid g(void)\n{\n    find();\n}\n')
+        assert not list(check_tree(root)), list(check_tree(root))
+        tree.write(root, 'src/a/three.c', 'static VIPL_COLD bool find(struct a *b,\n    int c)\n{\n}\n')
+        assert len(list(check_tree(root))) == 1
+        tree.write(root, 'src/a/two.c', '')
+        assert not list(check_tree(root))
+    return 0
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(tree.main(check_tree, self_test, sys.argv[1:]))

@@ -149,13 +149,5 @@ def self_test():
     return 0 if found == WANTED else 1
 
 
-def main(arguments):
-    if arguments == ['--self-test']:
-        return self_test()
-    findings = check_tree(arguments[0])
-    print('\n'.join(findings + ['%d findings' % len(findings)]))
-    return 1 if findings else 0
-
-
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(tree.main(check_tree, self_test, sys.argv[1:]))

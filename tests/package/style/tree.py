@@ -39,3 +39,12 @@ def prose(text):
             fence = '' if fence else mark.group(1)
         elif not fence:
             yield number, line
+
+
+def main(check_tree, self_test, arguments):
+    """What a style test does with its arguments, ROOT or --self-test: the exit code."""
+    if arguments == ['--self-test']:
+        return self_test()
+    findings = list(check_tree(arguments[0]))
+    print('\n'.join(findings + ['%d findings' % len(findings)]))
+    return 1 if findings else 0
