@@ -77,7 +77,7 @@ static int watch_program(struct rnic_function *f)
     if (vipl_local_peer(f->channel.fd, &f->pid, &user) != 0) {
         f->pid = 0;
     }
-    f->process = vipl_stream_peer_process(f->channel.fd);
+    f->process = vipl_unix_peer_process(f->channel.fd);
     if (error == 0 && f->process >= 0) {
         error = vipl_pollset_add(&f->adapter->set, f->process, &f->process_source);
     }

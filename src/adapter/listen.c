@@ -37,7 +37,7 @@ static void refuse_program(int fd)
     size_t sent;
     struct vfu_header header = {0, VFU_VERSION, sizeof(message), VFU_REPLY | VFU_ERROR, EBUSY};
     vfu_header_write(message, &header);
-    (void)vipl_stream_send(fd, message, sizeof(message), NULL, 0, &sent);
+    (void)vipl_unix_send(fd, message, sizeof(message), NULL, 0, &sent);
     vipl_fd_close(fd);
 }
 
@@ -87,7 +87,7 @@ int rnic_listener_open(struct rnic_listener *listener, const char *path)
     if (strlen(path) >= sizeof(listener->path)) {
         return ENAMETOOLONG;
     }
-    int error = vipl_stream_listen(path, &listener->fd, &listener->lock);
+    int error = vipl_unix_listen(path, &listener->fd, &listener->lock);
     if (error != 0) {
         return error;
     }
@@ -102,7 +102,7 @@ int rnic_listener_open(struct rnic_listener *listener, const char *path)
 void rnic_listener_close(struct rnic_listener *listener)
 {
     if (listener->fd >= 0) {
-        vipl_stream_unlisten(listener->path, listener->fd, listener->lock);
+        vipl_unix_unlisten(listener->path, listener->fd, listener->lock);
         listener->fd = listener->lock = -1;
     }
 }

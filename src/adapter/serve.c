@@ -58,7 +58,7 @@ static bool is_served(const char *socket)
     if (socket == NULL || rnic_stats_path(socket, path) != 0) {
         return false;
     }
-    int error = vipl_stream_connect(path, &fd);
+    int error = vipl_unix_connect(path, &fd);
     vipl_fd_close(fd);
     return error == 0 || error == EAGAIN; /* many ask */
 }

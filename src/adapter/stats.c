@@ -113,7 +113,7 @@ static void send_stats(struct rnic_listener *listener, int fd)
     char *text = vipl_alloc(TEXT_BYTES);
     if (text != NULL) {
         size_t length = rnic_stats_write(listener->adapter, text, TEXT_BYTES);
-        (void)vipl_stream_send(fd, text, length, NULL, 0, &sent);
+        (void)vipl_unix_send(fd, text, length, NULL, 0, &sent);
     }
     vipl_free(text);
     vipl_fd_close(fd);

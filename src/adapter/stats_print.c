@@ -13,12 +13,12 @@ static int print_once(const char *path)
     size_t length = 1;
     unsigned none;
     int fd;
-    int error = vipl_stream_connect(path, &fd);
+    int error = vipl_unix_connect(path, &fd);
     if (error != 0) {
         return error;
     }
     while (error == 0 && length > 0) {
-        error = vipl_stream_receive(fd, part, sizeof(part), &length, NULL, 0, &none);
+        error = vipl_unix_receive(fd, part, sizeof(part), &length, NULL, 0, &none);
         if (error == EAGAIN) {
             error = vipl_poll(&fd, 1, WAIT_MS, NULL);
             length = 1;

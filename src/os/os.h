@@ -491,27 +491,27 @@ int vipl_take_rights(int pid, int socket);
 /* --- local stream sockets with a path; descriptors go along with bytes. They never block, raise no
  * signal, and do not survive exec -------------------------------------------------------------- */
 
-enum { VIPL_STREAM_FDS = 16 }; /* the most descriptors that go along with one send */
+enum { VIPL_UNIX_FDS = 16 }; /* the most descriptors that go along with one send */
 
 /* Takes the path for this process, for as long as the process lives. EADDRINUSE: another process
  * has it. A socket that a dead process has left there is removed. *lock is what
- * vipl_stream_unlisten() takes. Other users have no access. */
-int vipl_stream_listen(const char *path, int *listener, int *lock);
-void vipl_stream_unlisten(const char *path, int listener, int lock);
+ * vipl_unix_unlisten() takes. Other users have no access. */
+int vipl_unix_listen(const char *path, int *listener, int *lock);
+void vipl_unix_unlisten(const char *path, int listener, int lock);
 /* ENOENT, ECONNREFUSED: nothing listens there; EAGAIN: the listener's queue of callers is full. */
-int vipl_stream_connect(const char *path, int *fd);
+int vipl_unix_connect(const char *path, int *fd);
 /* Sends as many bytes as possible at once, with duplicates of the descriptors if any byte is sent.
  * EAGAIN: there is no room. */
-int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent);
+int vipl_unix_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent);
 /* Receives what is there, and at most `most` descriptors, which are registered as the library's
  * own. *length is 0 at the end of the stream. EAGAIN: nothing is there. EMSGSIZE: more descriptors
  * came, or not all of them could be received; none is left open then. */
-int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *fds, unsigned most,
-                        unsigned *count);
-void vipl_stream_shutdown(int fd); /* both ends see the end of the stream */
+int vipl_unix_receive(int fd, void *bytes, size_t size, size_t *length, int *fds, unsigned most,
+                      unsigned *count);
+void vipl_unix_shutdown(int fd); /* both ends see the end of the stream */
 /* Returns a descriptor that becomes readable when the process that made the other end has ended;
  * -1: the system has none. */
-int vipl_stream_peer_process(int fd);
+int vipl_unix_peer_process(int fd);
 /* Makes a folder of mode 0700 for this user's sockets, if it is missing. EPERM: it is another
  * user's, or open to others. */
 int vipl_private_folder(const char *path);

@@ -41,9 +41,9 @@ static int receive_until(struct vfu_channel *channel, size_t wanted)
     while (channel->received < wanted) {
         size_t length = 0;
         unsigned count = 0;
-        int error = vipl_stream_receive(channel->fd, channel->in + channel->received,
-                                        wanted - channel->received, &length, channel->fds + channel->fd_count,
-                                        VFU_MAX_FDS - channel->fd_count, &count);
+        int error = vipl_unix_receive(channel->fd, channel->in + channel->received,
+                                      wanted - channel->received, &length, channel->fds + channel->fd_count,
+                                      VFU_MAX_FDS - channel->fd_count, &count);
         channel->fd_count += count;
         if (error != 0 || length == 0) {
             return error == 0 ? EPIPE : error;
@@ -103,7 +103,7 @@ static int send_piece(struct vfu_channel *channel, const void *bytes, size_t len
 {
     int error = channel->out_bytes > 0 || length == 0
                     ? EAGAIN
-                    : vipl_stream_send(channel->fd, bytes, length, pass, count, sent);
+                    : vipl_unix_send(channel->fd, bytes, length, pass, count, sent);
     return error == EAGAIN ? 0 : error;
 }
 
@@ -138,7 +138,7 @@ int vfu_channel_flush(struct vfu_channel *channel)
     int error = 0;
     while (error == 0 && done < channel->out_bytes) {
         size_t sent = 0;
-        error = vipl_stream_send(channel->fd, channel->out + done, channel->out_bytes - done, NULL, 0, &sent);
+        error = vipl_unix_send(channel->fd, channel->out + done, channel->out_bytes - done, NULL, 0, &sent);
         done += sent;
     }
     channel->out_bytes -= done;

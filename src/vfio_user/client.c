@@ -30,8 +30,8 @@ bool vfu_client_is_gone(const struct vfu_client *client)
 static int hang_up(struct vfu_client *c)
 {
     if (!vfu_client_is_gone(c)) {
-        vipl_stream_shutdown(c->channel.fd); /* wakes the threads that sleep on the descriptor */
-        vipl_store_release(&c->gone, 1);     /* pairs with vfu_client_is_gone() */
+        vipl_unix_shutdown(c->channel.fd); /* wakes the threads that sleep on the descriptor */
+        vipl_store_release(&c->gone, 1);   /* pairs with vfu_client_is_gone() */
     }
     return ENODEV;
 }

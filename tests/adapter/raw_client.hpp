@@ -120,7 +120,7 @@ class Client {
 public:
     explicit Client(const std::string &path, bool greets = true, const char *capabilities = "")
     {
-        REQUIRE(vipl_stream_connect(path.c_str(), &fd) == 0);
+        REQUIRE(vipl_unix_connect(path.c_str(), &fd) == 0);
         if (greets) {
             Bytes payload = {0, 0, 0, 0};
             payload.insert(payload.end(), capabilities, capabilities + std::strlen(capabilities));
@@ -144,8 +144,8 @@ public:
         size_t done = 0;
         while (done < bytes.size()) {
             size_t sent = 0;
-            const int error = vipl_stream_send(fd, bytes.data() + done, bytes.size() - done, fds.data(),
-                                               done == 0 ? static_cast<unsigned>(fds.size()) : 0, &sent);
+            const int error = vipl_unix_send(fd, bytes.data() + done, bytes.size() - done, fds.data(),
+                                             done == 0 ? static_cast<unsigned>(fds.size()) : 0, &sent);
             if (error == EAGAIN) {
                 pollfd entry = {fd, POLLOUT, 0};
                 REQUIRE(poll(&entry, 1, wait_ms()) == 1);
@@ -183,8 +183,8 @@ public:
             size_t length = 0;
             int fds[VFU_MAX_FDS];
             unsigned count = 0;
-            const int error = vipl_stream_receive(fd, part, std::min(wanted, sizeof part), &length, fds,
-                                                  VFU_MAX_FDS, &count);
+            const int error =
+                vipl_unix_receive(fd, part, std::min(wanted, sizeof part), &length, fds, VFU_MAX_FDS, &count);
             if (error == EAGAIN) {
                 pollfd entry = {fd, POLLIN, 0};
                 REQUIRE(poll(&entry, 1, wait_ms()) == 1);

@@ -58,7 +58,7 @@ public:
             _exit(127);
         }
         int fd = -1;
-        while (vipl_stream_connect(socket.c_str(), &fd) != 0) {
+        while (vipl_unix_connect(socket.c_str(), &fd) != 0) {
             vipl_test::give_way(); // CTest's time limit ends this
         }
         vipl_fd_close(fd);
@@ -84,13 +84,13 @@ class LyingServer {
 public:
     LyingServer() : path(folder_.path + "/s")
     {
-        REQUIRE(vipl_stream_listen(path.c_str(), &listener_, &lock_) == 0);
+        REQUIRE(vipl_unix_listen(path.c_str(), &listener_, &lock_) == 0);
         thread_ = std::thread([this] { serve(); });
     }
     ~LyingServer()
     {
         end();
-        vipl_stream_unlisten(path.c_str(), listener_, lock_);
+        vipl_unix_unlisten(path.c_str(), listener_, lock_);
     }
     LyingServer(const LyingServer &) = delete;
     LyingServer &operator=(const LyingServer &) = delete;

@@ -27,8 +27,8 @@ bool gets_function(const std::string &path)
     const vfu_header header = {1, VFU_VERSION, VFU_HEADER_BYTES + VFU_VERSION_BYTES, 0, 0};
     size_t sent = 0;
     vfu_header_write(question.data(), &header);
-    (void)vipl_stream_send(client.fd, question.data(), question.size(), nullptr, 0,
-                           &sent); // it may be refused already
+    (void)vipl_unix_send(client.fd, question.data(), question.size(), nullptr, 0,
+                         &sent); // it may be refused already
     const Message told = client.receive();
     REQUIRE(!told.ended);
     return told.header.error != EBUSY;
@@ -123,7 +123,7 @@ TEST_CASE("who connects while there are no descriptors left is served later, by 
     REQUIRE(rnic_adapter_create(&config, &adapter, what, sizeof what) == 0);
     Client client(path, false);
     int asker = -1;
-    REQUIRE(vipl_stream_connect((path + ".stats").c_str(), &asker) == 0);
+    REQUIRE(vipl_unix_connect((path + ".stats").c_str(), &asker) == 0);
     {
         const NoDescriptors none;
         rnic_adapter_turn(adapter);
@@ -206,23 +206,23 @@ TEST_CASE("one adapter at a time has a path, and a dead one's is taken over", "[
     const Folder folder;
     const std::string path = folder.path + "/s";
     int first = -1, first_lock = -1, second = -1, second_lock = -1;
-    REQUIRE(vipl_stream_listen(path.c_str(), &first, &first_lock) == 0);
-    CHECK(vipl_stream_listen(path.c_str(), &second, &second_lock) == EADDRINUSE);
+    REQUIRE(vipl_unix_listen(path.c_str(), &first, &first_lock) == 0);
+    CHECK(vipl_unix_listen(path.c_str(), &second, &second_lock) == EADDRINUSE);
     int fd = -1;
-    REQUIRE(vipl_stream_connect(path.c_str(), &fd) == 0); // and the first one was not disturbed
+    REQUIRE(vipl_unix_connect(path.c_str(), &fd) == 0); // and the first one was not disturbed
     vipl_fd_close(fd);
     vipl_fd_close(first); // as if it had died: the path stays
     vipl_fd_close(first_lock);
-    CHECK(vipl_stream_connect(path.c_str(), &fd) == ECONNREFUSED);
-    REQUIRE(vipl_stream_listen(path.c_str(), &second, &second_lock) == 0);
-    vipl_stream_unlisten(path.c_str(), second, second_lock);
-    CHECK(vipl_stream_connect(path.c_str(), &fd) == ENOENT);
+    CHECK(vipl_unix_connect(path.c_str(), &fd) == ECONNREFUSED);
+    REQUIRE(vipl_unix_listen(path.c_str(), &second, &second_lock) == 0);
+    vipl_unix_unlisten(path.c_str(), second, second_lock);
+    CHECK(vipl_unix_connect(path.c_str(), &fd) == ENOENT);
     CHECK(rmdir(folder.path.c_str()) == 0); // nothing of them is left there
     REQUIRE(mkdir(folder.path.c_str(), 0700) == 0);
     const std::string long_path = folder.path + "/" + std::string(200, 'x');
-    CHECK(vipl_stream_listen(long_path.c_str(), &first, &first_lock) == ENAMETOOLONG);
-    CHECK(vipl_stream_connect(long_path.c_str(), &fd) == ENAMETOOLONG);
-    CHECK(vipl_stream_listen((folder.path + "/no/s").c_str(), &first, &first_lock) == ENOENT);
+    CHECK(vipl_unix_listen(long_path.c_str(), &first, &first_lock) == ENAMETOOLONG);
+    CHECK(vipl_unix_connect(long_path.c_str(), &fd) == ENAMETOOLONG);
+    CHECK(vipl_unix_listen((folder.path + "/no/s").c_str(), &first, &first_lock) == ENOENT);
 }
 
 TEST_CASE("a path that many take and leave at once has one owner at a time", "[functions]")
@@ -236,13 +236,13 @@ TEST_CASE("a path that many take and leave at once has one owner at a time", "[f
         threads.emplace_back([&] {
             for (int times = 0; times < kTimes;) {
                 int listener = -1, lock = -1;
-                const int error = vipl_stream_listen(path.c_str(), &listener, &lock);
+                const int error = vipl_unix_listen(path.c_str(), &listener, &lock);
                 if (error == 0) {
                     const int now = ++owners;
                     most = std::max(most.load(), now);
                     ++times;
                     --owners;
-                    vipl_stream_unlisten(path.c_str(), listener, lock);
+                    vipl_unix_unlisten(path.c_str(), listener, lock);
                 } else if (error != EADDRINUSE) {
                     ++failures;
                     return;
@@ -283,7 +283,7 @@ TEST_CASE("a function is free once its program is dead, even if a child has its 
     if (program.pid == 0) {
         close(tell[0]);
         int fd = -1;
-        const bool connected = vipl_stream_connect(adapter.socket.c_str(), &fd) == 0;
+        const bool connected = vipl_unix_connect(adapter.socket.c_str(), &fd) == 0;
         const pid_t child = connected ? fork() : -1;
         if (child == 0) { // keeps the socket for as long as it lives
             pause();

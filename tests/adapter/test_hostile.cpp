@@ -138,8 +138,8 @@ TEST_CASE("a program that takes no replies is not served any more, and disturbs 
     size_t sent_all = 0, requests = 0;
     for (int idle = 0; idle < 50;) {
         size_t sent = 0;
-        if (vipl_stream_send(client.fd, request.data() + sent_all % request.size(),
-                             request.size() - sent_all % request.size(), nullptr, 0, &sent) == EAGAIN) {
+        if (vipl_unix_send(client.fd, request.data() + sent_all % request.size(),
+                           request.size() - sent_all % request.size(), nullptr, 0, &sent) == EAGAIN) {
             witness.check(); // in which time the adapter does with the other one what it can
             ++idle;
         }
@@ -167,7 +167,7 @@ TEST_CASE("any bytes at all leave the adapter and the other programs alone", "[h
                 byte = static_cast<std::uint8_t>(random());
             }
             size_t sent = 0;
-            (void)vipl_stream_send(client.fd, noise.data(), noise.size(), nullptr, 0, &sent);
+            (void)vipl_unix_send(client.fd, noise.data(), noise.size(), nullptr, 0, &sent);
             open = drain(client.fd);
         }
         witness.check();
@@ -204,8 +204,8 @@ TEST_CASE("messages that are whole and say anything leave the adapter and the ot
                 static_cast<std::uint32_t>(VFU_HEADER_BYTES + payload.size()), payload,
                 random() % 8 == 0 ? VFU_NO_REPLY : 0);
             size_t sent = 0;
-            (void)vipl_stream_send(client.fd, bytes.data(), bytes.size(), pass.data(),
-                                   static_cast<unsigned>(pass.size()), &sent);
+            (void)vipl_unix_send(client.fd, bytes.data(), bytes.size(), pass.data(),
+                                 static_cast<unsigned>(pass.size()), &sent);
             open = drain(client.fd);
         }
         witness.check();

@@ -348,7 +348,7 @@ TEST_CASE("the memory of a dead program is not there any more", "[memory]")
     if (child == 0) {
         const int fd = open("/proc/self/mem", O_RDWR);
         size_t sent = 0;
-        const bool good = vipl_stream_send(mem[1], "x", 1, &fd, 1, &sent) == 0;
+        const bool good = vipl_unix_send(mem[1], "x", 1, &fd, 1, &sent) == 0;
         char wait;
         (void)!read(to_parent[0], &wait, good ? 1 : 0);
         _exit(0);
@@ -359,7 +359,7 @@ TEST_CASE("the memory of a dead program is not there any more", "[memory]")
     unsigned count = 0;
     pollfd entry = {mem[0], POLLIN, 0};
     REQUIRE(poll(&entry, 1, wait_ms()) == 1);
-    REQUIRE((vipl_stream_receive(mem[0], &byte, 1, &length, &fd, 1, &count) == 0 && count == 1));
+    REQUIRE((vipl_unix_receive(mem[0], &byte, 1, &length, &fd, 1, &count) == 0 && count == 1));
     Client client(adapter.socket, true, kMemoryFile);
     REQUIRE(client.map(0x10000, 4096, {fd}, address_of(buffer), kBoth | VFU_DMA_MEMORY_FILE) == 0);
     REQUIRE(client.run(FAKE_DMA_READ, 0x10000, 1));

@@ -52,7 +52,7 @@ std::uint32_t get(rnic_pci *pci, std::uint32_t offset)
 bool is_served(const std::string &path)
 {
     int fd = -1;
-    const bool served = vipl_stream_connect(path.c_str(), &fd) == 0;
+    const bool served = vipl_unix_connect(path.c_str(), &fd) == 0;
     vipl_fd_close(fd);
     return served;
 }
@@ -197,7 +197,7 @@ TEST_CASE("an adapter that was killed is started again", "[start]")
     REQUIRE(rnic_pci_vfio_user_open("", &pci) == 0);
     int fd = -1, pid = 0;
     std::uint32_t uid = 0;
-    REQUIRE(vipl_stream_connect(user.socket.c_str(), &fd) == 0);
+    REQUIRE(vipl_unix_connect(user.socket.c_str(), &fd) == 0);
     REQUIRE(vipl_local_peer(fd, &pid, &uid) == 0); // of whoever listens
     REQUIRE(pid != getpid());
     REQUIRE(kill(pid, SIGKILL) == 0);
@@ -247,10 +247,10 @@ void kill_adapter(const std::string &path)
 {
     int fd = -1, pid = 0;
     std::uint32_t uid = 0;
-    if (vipl_stream_connect(path.c_str(), &fd) != 0 || vipl_local_peer(fd, &pid, &uid) != 0) {
+    if (vipl_unix_connect(path.c_str(), &fd) != 0 || vipl_local_peer(fd, &pid, &uid) != 0) {
         _exit(64);
     }
-    pollfd entry{vipl_stream_peer_process(fd), POLLIN, 0};
+    pollfd entry{vipl_unix_peer_process(fd), POLLIN, 0};
     kill(pid, SIGKILL);
     poll(&entry, 1, wait_ms());
     unlink(path.c_str());

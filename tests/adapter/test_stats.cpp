@@ -54,7 +54,7 @@ TEST_CASE("those who ask and do not listen do not hold the adapter up", "[stats]
     std::vector<int> askers;
     for (int i = 0; i < 20; ++i) {
         int fd = -1;
-        REQUIRE(vipl_stream_connect((adapter.socket + ".stats").c_str(), &fd) == 0);
+        REQUIRE(vipl_unix_connect((adapter.socket + ".stats").c_str(), &fd) == 0);
         askers.push_back(fd);
         CHECK(client.get(FAKE_ID) == RNIC_ID_VALUE);
     }

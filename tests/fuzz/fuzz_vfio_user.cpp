@@ -64,12 +64,12 @@ public:
         vfu_access_write(at + VFU_HEADER_BYTES, &access);
         at += VFU_HEADER_BYTES + VFU_ACCESS_BYTES;
         size_t sent = 0;
-        FUZZ_CHECK(vipl_stream_send(fd, bytes, static_cast<size_t>(at - bytes), nullptr, 0, &sent) == 0);
+        FUZZ_CHECK(vipl_unix_send(fd, bytes, static_cast<size_t>(at - bytes), nullptr, 0, &sent) == 0);
         rnic_adapter_turn(adapter);
         std::uint8_t reply[1024];
         size_t length = 0;
         unsigned count = 0;
-        FUZZ_CHECK(vipl_stream_receive(fd, reply, sizeof reply, &length, nullptr, 0, &count) == 0);
+        FUZZ_CHECK(vipl_unix_receive(fd, reply, sizeof reply, &length, nullptr, 0, &count) == 0);
         const std::uint8_t id[] = {RNIC_ID_VALUE & 0xFF, RNIC_ID_VALUE >> 8 & 0xFF,
                                    RNIC_ID_VALUE >> 16 & 0xFF, RNIC_ID_VALUE >> 24 & 0xFF};
         return length >= 4 && std::memcmp(reply + length - 4, id, 4) == 0;
@@ -88,7 +88,7 @@ void drain(int fd)
     size_t length = 1;
     int fds[VFU_MAX_FDS];
     unsigned count = 0;
-    while (length > 0 && vipl_stream_receive(fd, part, sizeof part, &length, fds, VFU_MAX_FDS, &count) == 0) {
+    while (length > 0 && vipl_unix_receive(fd, part, sizeof part, &length, fds, VFU_MAX_FDS, &count) == 0) {
         while (count > 0) {
             vipl_fd_close(fds[--count]);
         }
@@ -121,8 +121,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         const std::size_t bytes = std::min<std::size_t>(length, size - at);
         std::size_t sent = 0;
         int pass = kind < 4 ? descriptor(kind) : -1;
-        (void)vipl_stream_send(fd, fuzz::exactly(data + at, bytes).get(), bytes, &pass,
-                               pass >= 0 && bytes > 0 ? 1 : 0, &sent);
+        (void)vipl_unix_send(fd, fuzz::exactly(data + at, bytes).get(), bytes, &pass,
+                             pass >= 0 && bytes > 0 ? 1 : 0, &sent);
         at += bytes;
         if (pass >= 0) {
             close(pass);

@@ -6,17 +6,17 @@
 
 #include "os/os_mutex.h"
 
-static _Thread_local uint32_t ranks_held;
+static _Thread_local uint64_t ranks_held;
 /* Calls that go on in this thread may hold locks whose bits vipl_rank_forget() has cleared. */
 static _Thread_local bool forgotten;
 
 void vipl_rank_push(uint32_t rank, bool ordered)
 {
-    uint32_t bit = UINT32_C(1) << rank;
-    uint32_t forbidden = ordered ? ~(bit - 1) : bit; /* this rank and all above it */
+    uint64_t bit = UINT64_C(1) << rank;
+    uint64_t forbidden = ordered ? ~(bit - 1) : bit; /* this rank and all above it */
     if ((ranks_held & forbidden) != 0) {
-        fprintf(stderr, "vipl: lock order broken: taking rank %u while holding 0x%x\n", (unsigned)rank,
-                (unsigned)ranks_held);
+        fprintf(stderr, "vipl: lock order broken: taking rank %u while holding 0x%llx\n", (unsigned)rank,
+                (unsigned long long)ranks_held);
         abort();
     }
     ranks_held |= bit;
@@ -24,7 +24,7 @@ void vipl_rank_push(uint32_t rank, bool ordered)
 
 void vipl_rank_pop(uint32_t rank)
 {
-    ranks_held &= ~(UINT32_C(1) << rank);
+    ranks_held &= ~(UINT64_C(1) << rank);
 }
 
 bool vipl_rank_held(uint32_t rank)

@@ -85,10 +85,10 @@ static bool is_unserved(int error)
 /* EAGAIN: at the deadline too many programs were still queued before this one. */
 static int connect_in_turn(const char *path, uint64_t deadline, int *fd)
 {
-    int error = vipl_stream_connect(path, fd);
+    int error = vipl_unix_connect(path, fd);
     while (error == EAGAIN && vipl_ms_left(deadline) > 0) {
         (void)vipl_poll(NULL, 0, FULL_MS, NULL);
-        error = vipl_stream_connect(path, fd);
+        error = vipl_unix_connect(path, fd);
     }
     return error;
 }

@@ -127,7 +127,7 @@ static int remove_stale_socket(const char *path)
     return unlink(path) == 0 ? 0 : errno;
 }
 
-int vipl_stream_listen(const char *path, int *listener, int *lock)
+int vipl_unix_listen(const char *path, int *listener, int *lock)
 {
     struct sockaddr_un a;
     int s = -1;
@@ -149,14 +149,14 @@ int vipl_stream_listen(const char *path, int *listener, int *lock)
     return 0;
 }
 
-void vipl_stream_unlisten(const char *path, int listener, int lock)
+void vipl_unix_unlisten(const char *path, int listener, int lock)
 {
     unlink(path); /* before the lock is released: no other process can have made it yet */
     vipl_fd_close(listener);
     unlock_path(path, lock);
 }
 
-int vipl_stream_connect(const char *path, int *fd)
+int vipl_unix_connect(const char *path, int *fd)
 {
     struct sockaddr_un a;
     int s;
@@ -176,10 +176,10 @@ int vipl_stream_connect(const char *path, int *fd)
 
 union control {
     struct cmsghdr header; /* for its alignment */
-    char bytes[CMSG_SPACE(VIPL_STREAM_FDS * sizeof(int))];
+    char bytes[CMSG_SPACE(VIPL_UNIX_FDS * sizeof(int))];
 };
 
-int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent)
+int vipl_unix_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent)
 {
     union control control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
@@ -231,8 +231,8 @@ static bool adopt_received_fds(struct msghdr *msg, int *fds, unsigned most, unsi
     return good;
 }
 
-int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *fds, unsigned most,
-                        unsigned *count)
+int vipl_unix_receive(int fd, void *bytes, size_t size, size_t *length, int *fds, unsigned most,
+                      unsigned *count)
 {
     union control control;
     struct iovec iov = {.iov_base = bytes, .iov_len = size};
@@ -259,7 +259,7 @@ int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *f
     return error;
 }
 
-void vipl_stream_shutdown(int fd)
+void vipl_unix_shutdown(int fd)
 {
     (void)shutdown(fd, SHUT_RDWR); /* fails only if the stream has ended */
 }
@@ -281,7 +281,7 @@ static int peer_pidfd(int fd)
     return -1;
 }
 
-int vipl_stream_peer_process(int fd)
+int vipl_unix_peer_process(int fd)
 {
     vipl_fd_begin();
     int pidfd = peer_pidfd(fd);
