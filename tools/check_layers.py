@@ -24,6 +24,8 @@ ROOMS = {
     'src/server': SHARED | {'server', 'core/sink.h', 'base', 'os'},
     'src/hook': {'hook', 'core', 'base', 'os'},
     'src/base': {'base', 'os'},
+    'src/stream': {'stream', 'base', 'os'},
+    'src/sockets': {'sockets', 'stream', 'base', 'os'},
     'src/iwarp': {'iwarp'},
     'src/rnic': {'rnic'},
     # The model of the card: what the card does, above the wire protocol with its switch and its bad wires.
@@ -47,7 +49,9 @@ BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 MODEL = {'src/backends/rnic/pci/inproc.c': {'devices/rnic/card/card.h'}}
 # Rooms that do not know VIPL.
 NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic/card', 'src/devices/rnic/efe', 'src/backends/rnic/verbs', 'src/backends/rnic/pci')
-INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
+# Rooms that are about the system's own calls: the services of the library, and the sockets of programs that do not know it.
+OF_THE_SYSTEM = ('src/os', 'src/sockets')
+INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'stream', 'sockets', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
 
 # The C library's headers that need no operating system, for everything outside src/os.
 STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',
@@ -98,7 +102,7 @@ def is_in(allowed, folder, name):
 def include_error(path, layer, kind, name):
     """Why this include is not allowed, or None."""
     if kind == '<' and not name.startswith('vipl'):
-        inside = layer.startswith('src/') and layer != 'src/os'
+        inside = layer.startswith('src/') and layer not in OF_THE_SYSTEM
         library = layer == 'src/backends/tcp' and name == 'uv.h'
         return 'system header outside src/os' if inside and name not in STANDARD and not library else None
     folder = name.split('/')[0] if '/' in name else 'os' if name.startswith('os_') else ''
@@ -120,7 +124,7 @@ def check_file(root, path, backends):
     with open(os.path.join(root, path), encoding='utf-8') as file:
         text = file.read()
     layer = layer_of(path)
-    inside = layer.startswith('src/') and layer != 'src/os'
+    inside = layer.startswith('src/') and layer not in OF_THE_SYSTEM
     findings = []
     head = text.split('\n', 2)[:2]
     if not any('SPDX-License-Identifier: MIT' in line for line in head):
