@@ -103,7 +103,7 @@ def include_error(path, layer, kind, name):
     """Why this include is not allowed, or None."""
     if kind == '<' and not name.startswith('vipl'):
         inside = layer.startswith('src/') and layer not in OF_THE_SYSTEM
-        library = layer == 'src/backends/tcp' and name == 'uv.h'
+        library = (layer, name) in (('src/backends/tcp', 'uv.h'), ('src/stream', 'poll.h')) # poll.h: of VipxCQWaitFds()
         return 'system header outside src/os' if inside and name not in STANDARD and not library else None
     folder = name.split('/')[0] if '/' in name else 'os' if name.startswith('os_') else ''
     public = (folder == 'vipl' or name == 'vipl.h') and layer not in NOT_VIPL

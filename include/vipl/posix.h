@@ -32,6 +32,9 @@ extern "C" {
 /** For VipxOpenNic(): a connection that ends is no error for this program, which sees the VI's
  * state. Without an error handler it is logged at the level info, and not error. */
 #define VIPX_QUIET ((VIP_ULONG)4)
+/** For VipxOpenNic(): VipDisconnect() does not wait for a peer that has yet to fetch what was sent,
+ * as with VIPL_LINGER=0. For programs whose own protocol says what has arrived. */
+#define VIPX_NO_LINGER ((VIP_ULONG)16)
 
 /**
  * Open a NIC handle as VipOpenNic() does, with flags.
@@ -85,7 +88,7 @@ extern "C" {
  * is opened.
  *
  * @param DeviceName  As for VipOpenNic().
- * @param Flags       0, #VIPX_SHAREABLE, or one or both of #VIPX_INLINE and #VIPX_QUIET.
+ * @param Flags       0, #VIPX_SHAREABLE, or any of #VIPX_INLINE, #VIPX_QUIET and #VIPX_NO_LINGER.
  * @param NicHandle   Receives the handle; NULL on failure.
  * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags or combinations;
  *         VIP_ERROR_RESOURCE if there is no memory or process for shared objects;

@@ -10,9 +10,10 @@
 #define VIPL_BASE_LOCK_RANK_H
 
 enum vipl_lock_rank {
-    VIPL_RANK_STREAM = 1, /* stream/stream.c: a stream, during the library's calls for its VI */
-    VIPL_RANK_STREAM_NIC, /* stream/nic.c: the streams of a device; stream/closer.c: closed ones */
-    VIPL_RANK_NOTES,      /* server.c: messages of one client are read and handled in their order */
+    VIPL_RANK_STREAM = 1,    /* stream/stream.c: a stream, during the library's calls for its VI */
+    VIPL_RANK_STREAM_CLOSER, /* stream/closer.c: closed streams whose peer has yet to take all */
+    VIPL_RANK_STREAM_NIC,    /* stream/nic.c: the streams of a device */
+    VIPL_RANK_NOTES,         /* server.c: messages of one client are read and handled in their order */
     /* server/rights.c: the clients' processes, and what the server itself may do */
     VIPL_RANK_RIGHTS,
     /* share/client_post.c: a client's ring of posts; server/posts.c: all of them */

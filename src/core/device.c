@@ -216,6 +216,9 @@ VIP_RETURN vipl_device_open(const char *device, VIP_ULONG flags, void **handle)
         nic->progress_mode = VIPL_PROGRESS_INLINE;
     }
     nic->quiet = (flags & VIPX_QUIET) != 0;
+    if ((flags & VIPX_NO_LINGER) != 0) {
+        nic->linger_ms = 0;
+    }
     void *h = vipl_handle_create(VIPL_KIND_NIC, nic);
     if (h == NULL) {
         goto put_nic;

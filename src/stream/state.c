@@ -65,7 +65,11 @@ bool vipl_stream_may_send(const struct vipl_stream_state *state, enum vipl_strea
     case VIPL_STREAM_DATA:
     case VIPL_STREAM_RTS:
     case VIPL_STREAM_FIN:
-        return !state->fin_sent && !state->offering;
+        return !state->fin_sent && !state->offering && !state->close_received;
+    case VIPL_STREAM_CLOSE:
+        return !state->close_sent && !state->offering;
+    case VIPL_STREAM_ACK:
+        return state->acks_due > 0;
     case VIPL_STREAM_DONE:
         return state->offered;
     case VIPL_STREAM_CREDIT:
@@ -80,7 +84,10 @@ uint32_t vipl_stream_on_send(struct vipl_stream_state *state, enum vipl_stream_m
     uint32_t immediate = (uint32_t)type << TYPE_SHIFT | state->owed;
     state->credits--;
     state->owed = 0;
-    state->fin_sent = state->fin_sent || type == VIPL_STREAM_FIN;
+    state->close_sent = state->close_sent || type == VIPL_STREAM_CLOSE;
+    state->fin_sent = state->fin_sent || state->close_sent || type == VIPL_STREAM_FIN;
+    state->unacknowledged += type == VIPL_STREAM_FIN || type == VIPL_STREAM_CLOSE ? 1 : 0;
+    state->acks_due -= type == VIPL_STREAM_ACK ? 1 : 0;
     state->offering = state->offering || type == VIPL_STREAM_RTS;
     state->offered = state->offered && type != VIPL_STREAM_DONE;
     return immediate;
@@ -97,6 +104,10 @@ static bool is_allowed(const struct vipl_stream_state *state, uint32_t type, uin
         return may_add && bytes == VIPL_STREAM_OFFER_BYTES;
     case VIPL_STREAM_FIN:
         return may_add && bytes == 0;
+    case VIPL_STREAM_CLOSE:
+        return !state->close_received && !state->offered && bytes == 0;
+    case VIPL_STREAM_ACK:
+        return state->unacknowledged > 0 && bytes == 0;
     case VIPL_STREAM_DONE:
         return state->offering && bytes == 0;
     case VIPL_STREAM_CREDIT:
@@ -116,7 +127,10 @@ enum vipl_stream_message vipl_stream_on_message(struct vipl_stream_state *state,
         return (enum vipl_stream_message)0;
     }
     state->credits += credits;
-    state->fin_received = state->fin_received || type == VIPL_STREAM_FIN;
+    state->close_received = state->close_received || type == VIPL_STREAM_CLOSE;
+    state->fin_received = state->fin_received || state->close_received || type == VIPL_STREAM_FIN;
+    state->acks_due += type == VIPL_STREAM_FIN || type == VIPL_STREAM_CLOSE ? 1 : 0;
+    state->unacknowledged -= type == VIPL_STREAM_ACK ? 1 : 0;
     state->offered = state->offered || type == VIPL_STREAM_RTS;
     state->offering = state->offering && type != VIPL_STREAM_DONE;
     return (enum vipl_stream_message)type;

@@ -12,6 +12,12 @@
  * reads nothing can still return credits and finish. Credits travel with any message; an end that
  * owes half of its window sends a CREDIT.
  *
+ * An end that sends no more sends FIN, as shutdown() does; one that does not receive any more
+ * either sends CLOSE, with or without a FIN before. The peer answers each with an ACK as soon as it
+ * has taken it, and with it all that came before, whether or not its program has read that. After
+ * the ACK to a CLOSE the connection may be ended without loss; an end that has taken a CLOSE may
+ * end the connection at any time.
+ *
  * The peer is not trusted. vipl_stream_on_message() checks every message against what the peer may
  * send in its state, and a breach ends this stream only.
  */
@@ -25,8 +31,10 @@ enum vipl_stream_message {
     VIPL_STREAM_DATA = 1,   /* 1 byte up to the receiver's message size */
     VIPL_STREAM_CREDIT = 2, /* no bytes: only returns credits */
     VIPL_STREAM_FIN = 3,    /* no bytes: no DATA and no RTS will follow */
-    VIPL_STREAM_RTS = 4,    /* a struct vipl_stream_offer: ready to send by the peer's RDMA Reads */
-    VIPL_STREAM_DONE = 5    /* no bytes: all of the offered memory has been read */
+    VIPL_STREAM_CLOSE = 4,  /* no bytes: a FIN, and DATA that comes is thrown away */
+    VIPL_STREAM_ACK = 5,    /* no bytes: a FIN or CLOSE has been taken */
+    VIPL_STREAM_RTS = 6,    /* a struct vipl_stream_offer: ready to send by the peer's RDMA Reads */
+    VIPL_STREAM_DONE = 7    /* no bytes: all of the offered memory has been read */
 };
 
 /* What an end has posted, as it says in the handshake. */
@@ -61,8 +69,12 @@ struct vipl_stream_state {
     struct vipl_stream_window peer; /* constant once connected */
     uint32_t credits;               /* messages that the peer has receives for */
     uint32_t owed;                  /* receives posted again that the peer does not know of */
-    bool fin_sent;
-    bool fin_received;
+    uint32_t unacknowledged;        /* FIN and CLOSE that were sent, less the ACKs that came */
+    uint32_t acks_due;              /* FIN and CLOSE that came, less the ACKs that were sent */
+    bool fin_sent;                  /* FIN or CLOSE */
+    bool fin_received;              /* FIN or CLOSE */
+    bool close_sent;
+    bool close_received;
     bool offering; /* an RTS was sent, and its DONE has not come */
     bool offered;  /* an RTS came, and its DONE has not been sent */
 };

@@ -22,7 +22,7 @@
 #include "stream/state.h"
 #include "vipl/vipl.h"
 
-/* --- devices: a NIC handle with a completion queue, best one for each thread that waits --------- */
+/* --- devices: a NIC handle with a completion queue, best one for each thread that waits ------- */
 
 struct vipl_stream_nic;
 
@@ -64,7 +64,7 @@ enum {                           /* what vipl_stream_events() returns; bits */
        VIPL_STREAM_OFFERING = 16 /* the peer has yet to read memory that was offered */
 };
 
-/* Notified, with the stream's lock held, by whichever thread takes something for the stream or
+/* Notified, with the stream's lock held, by the thread that takes something for the stream or
  * changes its events. `notify` does not call the stream. */
 struct vipl_stream_watch {
     struct vipl_list link; /* the stream's list; guarded by the stream's lock */
@@ -117,8 +117,8 @@ bool vipl_stream_drain(int ms);
 /* In a forked child: forgets a stream of the parent, and frees its memory. */
 void vipl_stream_abandon(struct vipl_stream *stream);
 
-void vipl_stream_watch(struct vipl_stream *stream, struct vipl_stream_watch *watch);
-void vipl_stream_unwatch(struct vipl_stream *stream, struct vipl_stream_watch *watch);
+void vipl_stream_add_watch(struct vipl_stream *stream, struct vipl_stream_watch *watch);
+void vipl_stream_remove_watch(struct vipl_stream *stream, struct vipl_stream_watch *watch);
 /* Waits until one of the wanted events holds, VIPL_STREAM_OFFERING here meaning that it does not.
  * Blocks, at most until the deadline (vipl_now_ns(), UINT64_MAX: none). Returns 0, ETIMEDOUT or
  * EINTR. */
@@ -129,7 +129,7 @@ int vipl_stream_wait(struct vipl_stream *stream, unsigned wanted, uint64_t deadl
 /* Offers memory to the peer, which reads it as the next bytes of the stream. The memory stays as it
  * is until VIPL_STREAM_OFFERING is not among the events and vipl_stream_offer_end() was called.
  * EAGAIN: there is no credit now, or an offer is under way; other values as vipl_stream_send(). */
-int vipl_stream_offer(struct vipl_stream *stream, const void *memory, size_t bytes);
+int vipl_stream_offer_begin(struct vipl_stream *stream, const void *memory, size_t bytes);
 /* Ends an offer. If the peer has not read all of it, the stream is aborted and ECONNRESET
  * returned. */
 int vipl_stream_offer_end(struct vipl_stream *stream);

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams that the program has closed and whose peers have yet to take what was sent. Each call
+ * that makes progress on their device may end them. A program that makes none has a thread that looks, at first
+ * after 100 ms and then less and less often, and that sleeps for good while no stream lingers.
+ */
+#include <errno.h>
+
+#include "base/deadline.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
+#include "stream/endpoint.h"
+#include "stream/nic.h"
+
+enum { FIRST_LOOK_MS = 100, LAST_LOOK_MS = 999 }; /* vipl_pause() takes less than a second */
+
+static struct {
+    struct vipl_mutex lock;     /* rank STREAM_CLOSER */
+    struct vipl_list lingering; /* vipl_stream.linger_link; guarded by lock */
+    bool has_thread;            /* guarded by lock */
+    VIPL_FUTEX_WORD uint32_t
+        count; /* atomic: of lingering streams; written under lock, the thread sleeps on it */
+    /* atomic: of the process that `lingering` belongs to; BUSY while a thread of a forked child makes
+     * it its own. Pairs with itself in own_list(). */
+    uint32_t generation;
+} closer;
+enum { BUSY = UINT32_MAX };
+
+/* In a forked child, the lingering streams are the parent's. */
+static void own_list(void)
+{
+    uint32_t mine = vipl_fork_generation();
+    uint32_t before = vipl_load_acquire(&closer.generation);
+    while (before != mine) {
+        if (before != BUSY && vipl_compare_exchange(&closer.generation, before, BUSY)) {
+            vipl_mutex_init(&closer.lock, VIPL_RANK_STREAM_CLOSER);
+            vipl_list_init(&closer.lingering);
+            closer.has_thread = false;
+            vipl_store_relaxed(&closer.count, 0);
+            vipl_store_release(&closer.generation, mine);
+        }
+        before = vipl_load_acquire(&closer.generation);
+    }
+}
+
+/* Makes progress on the first lingering stream, which goes to the end of the list. */
+static void progress_first(void)
+{
+    vipl_mutex_lock(&closer.lock);
+    struct vipl_list *link = vipl_list_take(&closer.lingering);
+    struct vipl_stream *stream = NULL;
+    if (link != NULL) {
+        stream = VIPL_CONTAINER(link, struct vipl_stream, linger_link);
+        vipl_list_append(&closer.lingering, link);
+        vipl_stream_hold(stream);
+    }
+    vipl_mutex_unlock(&closer.lock);
+    if (stream != NULL) {
+        vipl_stream_progress(stream);
+        vipl_stream_put(stream);
+    }
+}
+
+static void progress_all(void)
+{
+    for (uint32_t left = vipl_load_relaxed(&closer.count); left > 0; left--) {
+        progress_first();
+    }
+}
+
+static void run(void *unused)
+{
+    const uint64_t ns_per_ms = 1000000;
+    (void)unused;
+    for (;;) {
+        unsigned ms = FIRST_LOOK_MS;
+        vipl_futex_wait(&closer.count, 0);
+        while (vipl_load_acquire(&closer.count) > 0) {
+            vipl_pause(ms * ns_per_ms);
+            progress_all();
+            ms = ms * 2 < LAST_LOOK_MS ? ms * 2 : LAST_LOOK_MS;
+        }
+    }
+}
+
+static void need_thread_locked(void)
+{
+    struct vipl_thread thread;
+    if (!closer.has_thread) {
+        int error = vipl_thread_start(&thread, run, NULL);
+        closer.has_thread = error == 0;
+        if (error == 0) {
+            vipl_thread_detach(&thread);
+        } else {
+            char text[128];
+            vipl_log(VIPL_LOG_ERROR, "no thread for closed streams: %s",
+                     vipl_os_error(error, text, sizeof(text)));
+        }
+    }
+}
+
+void vipl_stream_linger(struct vipl_stream *stream)
+{
+    own_list();
+    vipl_mutex_lock(&closer.lock);
+    vipl_list_append(&closer.lingering, &stream->linger_link);
+    uint32_t count = vipl_load_relaxed(&closer.count) + 1;
+    vipl_store_release(&closer.count, count); /* pairs with run() */
+    need_thread_locked();
+    vipl_mutex_unlock(&closer.lock);
+    if (count == 1) {
+        vipl_futex_wake_one(&closer.count);
+    }
+}
+
+void vipl_stream_linger_end(struct vipl_stream *stream)
+{
+    own_list();
+    vipl_mutex_lock(&closer.lock);
+    vipl_list_remove(&stream->linger_link);
+    vipl_store_release(&closer.count, vipl_load_relaxed(&closer.count) - 1);
+    vipl_mutex_unlock(&closer.lock);
+}
+
+bool vipl_stream_drain(int ms)
+{
+    const uint64_t ns_per_ms = 1000000;
+    own_list();
+    uint64_t deadline = vipl_deadline((VIP_ULONG)ms);
+    progress_all();
+    while (vipl_load_acquire(&closer.count) > 0 && vipl_ms_left(deadline) > 0) {
+        vipl_pause(ns_per_ms);
+        progress_all();
+    }
+    return vipl_load_acquire(&closer.count) == 0;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* What goes: messages of the program's bytes, and those of the protocol. */
+#include <errno.h>
+
+#include "stream/endpoint.h"
+
+void vipl_stream_reap_locked(struct vipl_stream *stream)
+{
+    VIP_DESCRIPTOR *d;
+    while (stream->free_count < VIPL_STREAM_SEND_SLOTS) {
+        VIP_RETURN rc = VipSendDone(stream->vi, &d);
+        if (rc != VIP_SUCCESS && rc != VIP_DESCRIPTOR_ERROR) {
+            return;
+        }
+        stream->free_slots[stream->free_count++] = (uint8_t)(d - stream->sends);
+        stream->unsent -= d->CS.SegCount > 0 ? d->DS[0].Local.Length : 0;
+    }
+}
+
+bool vipl_stream_can_send_locked(struct vipl_stream *stream, enum vipl_stream_message type)
+{
+    if (stream->free_count == 0) {
+        vipl_stream_reap_locked(stream);
+    }
+    return stream->free_count > 0 && !stream->lost && vipl_stream_may_send(&stream->state, type);
+}
+
+void vipl_stream_post_locked(struct vipl_stream *stream, enum vipl_stream_message type,
+                             const struct vipl_iov *pieces, unsigned count, size_t offset, size_t bytes)
+{
+    uint8_t slot = stream->free_slots[--stream->free_count];
+    VIP_DESCRIPTOR *d = &stream->sends[slot];
+    size_t buffers = (size_t)((char *)(stream->read + 1) - stream->memory + 4095) / 4096 * 4096;
+    char *buffer =
+        stream->memory + buffers + (size_t)(VIPL_STREAM_MESSAGES + slot) * VIPL_STREAM_MESSAGE_BYTES;
+    vipl_stream_gather(buffer, pieces, count, offset, bytes);
+    *d = (VIP_DESCRIPTOR){.CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE,
+                          .CS.SegCount = bytes > 0,
+                          .CS.ImmediateData = vipl_stream_on_send(&stream->state, type)};
+    d->DS[0].Local.Data.Address = buffer;
+    d->DS[0].Local.Handle = stream->region;
+    d->DS[0].Local.Length = (VIP_UINT32)bytes;
+    stream->unsent += bytes;
+    if (VipPostSend(stream->vi, d, stream->region) != VIP_SUCCESS) {
+        stream->unsent -= bytes;
+        stream->free_slots[stream->free_count++] = slot;
+        vipl_stream_lose_locked(stream, NULL);
+    }
+}
+
+/* Sends a message of the protocol if it is due and can be sent. Returns true if it is due and
+ * cannot. */
+static bool waits(struct vipl_stream *stream, enum vipl_stream_message type, bool due)
+{
+    if (due && vipl_stream_can_send_locked(stream, type)) {
+        vipl_stream_post_locked(stream, type, NULL, 0, 0, 0);
+        return false;
+    }
+    return due;
+}
+
+void vipl_stream_flush_locked(struct vipl_stream *stream)
+{
+    const struct vipl_stream_state *state = &stream->state;
+    while (state->acks_due > 0 && !waits(stream, VIPL_STREAM_ACK, true)) {
+    }
+    if (!waits(stream, VIPL_STREAM_DONE, state->offered && stream->offered.length == 0)) {
+        waits(stream, VIPL_STREAM_FIN, stream->finishing && !stream->closing && !state->fin_sent);
+        waits(stream, VIPL_STREAM_CLOSE, stream->closing && !state->close_sent);
+    }
+    waits(stream, VIPL_STREAM_CREDIT, vipl_stream_credit_is_due(state));
+}
+
+static int send_locked(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count,
+                       size_t *sent)
+{
+    size_t bytes = vipl_stream_length(pieces, count);
+    if (stream->state.credits <= VIPL_STREAM_MESSAGES / 2) {
+        vipl_stream_take_locked(stream);
+    }
+    if (stream->finishing || vipl_stream_is_aborted(stream) || stream->state.close_received ||
+        (stream->lost && stream->state.fin_received)) {
+        return EPIPE;
+    }
+    if (stream->lost) {
+        return ECONNRESET;
+    }
+    while (*sent < bytes && stream->begun && vipl_stream_can_send_locked(stream, VIPL_STREAM_DATA)) {
+        size_t most = stream->state.peer.bytes < VIPL_STREAM_MESSAGE_BYTES ? stream->state.peer.bytes
+                                                                           : VIPL_STREAM_MESSAGE_BYTES;
+        size_t part = bytes - *sent < most ? bytes - *sent : most;
+        vipl_stream_post_locked(stream, VIPL_STREAM_DATA, pieces, count, *sent, part);
+        *sent += part;
+    }
+    return *sent > 0 || bytes == 0 ? 0 : stream->lost ? ECONNRESET : EAGAIN;
+}
+
+int vipl_stream_send(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count, size_t *sent)
+{
+    *sent = 0;
+    vipl_mutex_lock(&stream->lock);
+    int rc = send_locked(stream, pieces, count, sent);
+    vipl_mutex_unlock(&stream->lock);
+    return rc;
+}
+
+void vipl_stream_finish(struct vipl_stream *stream)
+{
+    vipl_mutex_lock(&stream->lock);
+    stream->finishing = true;
+    if (stream->begun) {
+        vipl_stream_take_locked(stream);
+        vipl_stream_flush_locked(stream);
+    }
+    vipl_stream_notify_locked(stream);
+    vipl_mutex_unlock(&stream->lock);
+}
