@@ -91,6 +91,7 @@ void vipl_stream_begin(struct vipl_stream *stream, struct vipl_stream_window pee
     vipl_mutex_lock(&stream->lock);
     vipl_stream_state_begin(&stream->state, vipl_stream_own_window(), peer);
     stream->begun = true;
+    vipl_stream_flush_locked(stream);
     vipl_stream_notify_locked(stream); /* the stream is writable now */
     vipl_mutex_unlock(&stream->lock);
 }
@@ -125,7 +126,7 @@ unsigned vipl_stream_events_locked(struct vipl_stream *stream)
     if (stream->first != stream->last || stream->offered.length > 0 || ended || aborted) {
         events |= VIPL_STREAM_READABLE;
     }
-    if (refuses || stream->finishing || aborted ||
+    if (refuses || stream->state.finishing || aborted ||
         (stream->begun && vipl_stream_can_send_locked(stream, VIPL_STREAM_DATA))) {
         events |= VIPL_STREAM_WRITABLE;
     }
@@ -188,7 +189,8 @@ static bool is_over_locked(struct vipl_stream *stream)
 {
     bool delivered =
         stream->state.close_received || (stream->state.close_sent && stream->state.unacknowledged == 0);
-    if (!stream->closing || stream->over || !(stream->lost || vipl_stream_is_aborted(stream) || delivered)) {
+    if (!stream->state.closing || stream->over ||
+        !(stream->lost || vipl_stream_is_aborted(stream) || delivered)) {
         return false;
     }
     stream->over = true;
@@ -235,7 +237,7 @@ static bool close_locked(struct vipl_stream *stream)
 {
     vipl_stream_take_locked(stream);
     bool unread = stream->first != stream->last || stream->offered.length > 0;
-    stream->closing = true;
+    stream->state.closing = true;
     if (!stream->begun || unread) {
         vipl_store_release(&stream->aborted, 1); /* the peer sees a reset */
     } else {

@@ -60,9 +60,7 @@ struct vipl_stream {
     /* atomic: 1: ended by this end. Set without the lock, before VipDisconnect(), so that a
      * thread that sees the connection end sees why. */
     uint32_t aborted;
-    bool finishing; /* a FIN is to be sent */
-    bool closing;   /* a CLOSE is to be sent; the program has forgotten the stream */
-    bool over;      /* the owner's reference was given back */
+    bool over; /* the owner's reference was given back */
 };
 
 static inline bool vipl_stream_is_aborted(const struct vipl_stream *stream)

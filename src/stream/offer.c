@@ -10,7 +10,7 @@
 static int refusal_locked(struct vipl_stream *stream, size_t bytes)
 {
     vipl_stream_take_locked(stream);
-    if (stream->finishing || vipl_stream_is_aborted(stream) || stream->state.close_received) {
+    if (stream->state.finishing || vipl_stream_is_aborted(stream) || stream->state.close_received) {
         return EPIPE;
     }
     if (stream->lost) {
@@ -126,6 +126,7 @@ int vipl_stream_read_locked(struct vipl_stream *stream, const struct vipl_iov *p
     from->address += bytes;
     from->length -= bytes;
     *received = bytes;
+    stream->state.has_read = from->length == 0;
     vipl_stream_flush_locked(stream);
     return 0;
 }

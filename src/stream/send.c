@@ -48,27 +48,13 @@ void vipl_stream_post_locked(struct vipl_stream *stream, enum vipl_stream_messag
     }
 }
 
-/* Sends a message of the protocol if it is due and can be sent. Returns true if it is due and
- * cannot. */
-static bool waits(struct vipl_stream *stream, enum vipl_stream_message type, bool due)
-{
-    if (due && vipl_stream_can_send_locked(stream, type)) {
-        vipl_stream_post_locked(stream, type, NULL, 0, 0, 0);
-        return false;
-    }
-    return due;
-}
-
 void vipl_stream_flush_locked(struct vipl_stream *stream)
 {
-    const struct vipl_stream_state *state = &stream->state;
-    while (state->acks_due > 0 && !waits(stream, VIPL_STREAM_ACK, true)) {
+    enum vipl_stream_message type = vipl_stream_due(&stream->state);
+    while (type != 0 && vipl_stream_can_send_locked(stream, type)) {
+        vipl_stream_post_locked(stream, type, NULL, 0, 0, 0);
+        type = vipl_stream_due(&stream->state);
     }
-    if (!waits(stream, VIPL_STREAM_DONE, state->offered && stream->offered.length == 0)) {
-        waits(stream, VIPL_STREAM_FIN, stream->finishing && !stream->closing && !state->fin_sent);
-        waits(stream, VIPL_STREAM_CLOSE, stream->closing && !state->close_sent);
-    }
-    waits(stream, VIPL_STREAM_CREDIT, vipl_stream_credit_is_due(state));
 }
 
 static int send_locked(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count,
@@ -78,7 +64,7 @@ static int send_locked(struct vipl_stream *stream, const struct vipl_iov *pieces
     if (stream->state.credits <= VIPL_STREAM_MESSAGES / 2) {
         vipl_stream_take_locked(stream);
     }
-    if (stream->finishing || vipl_stream_is_aborted(stream) || stream->state.close_received ||
+    if (stream->state.finishing || vipl_stream_is_aborted(stream) || stream->state.close_received ||
         (stream->lost && stream->state.fin_received)) {
         return EPIPE;
     }
@@ -107,7 +93,7 @@ int vipl_stream_send(struct vipl_stream *stream, const struct vipl_iov *pieces, 
 void vipl_stream_finish(struct vipl_stream *stream)
 {
     vipl_mutex_lock(&stream->lock);
-    stream->finishing = true;
+    stream->state.finishing = true;
     if (stream->begun) {
         vipl_stream_take_locked(stream);
         vipl_stream_flush_locked(stream);

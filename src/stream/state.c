@@ -47,7 +47,9 @@ bool vipl_stream_offer_decode(const uint8_t bytes[VIPL_STREAM_OFFER_BYTES], stru
 void vipl_stream_state_begin(struct vipl_stream_state *state, struct vipl_stream_window own,
                              struct vipl_stream_window peer)
 {
-    *state = (struct vipl_stream_state){.own = own, .peer = peer, .credits = peer.messages};
+    state->own = own;
+    state->peer = peer;
+    state->credits = peer.messages;
 }
 
 /* The credits that a message of the type leaves for messages that may not wait behind it. */
@@ -90,6 +92,7 @@ uint32_t vipl_stream_on_send(struct vipl_stream_state *state, enum vipl_stream_m
     state->acks_due -= type == VIPL_STREAM_ACK ? 1 : 0;
     state->offering = state->offering || type == VIPL_STREAM_RTS;
     state->offered = state->offered && type != VIPL_STREAM_DONE;
+    state->has_read = state->has_read && state->offered;
     return immediate;
 }
 
@@ -142,7 +145,20 @@ void vipl_stream_on_repost(struct vipl_stream_state *state)
     state->owed++;
 }
 
-bool vipl_stream_credit_is_due(const struct vipl_stream_state *state)
+enum vipl_stream_message vipl_stream_due(const struct vipl_stream_state *state)
 {
-    return state->owed >= state->own.messages / 2 && vipl_stream_may_send(state, VIPL_STREAM_CREDIT);
+    const struct {
+        enum vipl_stream_message type;
+        bool due;
+    } messages[] = {{VIPL_STREAM_ACK, true},
+                    {VIPL_STREAM_DONE, state->has_read},
+                    {VIPL_STREAM_CLOSE, state->closing},
+                    {VIPL_STREAM_FIN, state->finishing && !state->closing},
+                    {VIPL_STREAM_CREDIT, state->owed >= state->own.messages / 2}};
+    for (unsigned i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+        if (messages[i].due && vipl_stream_may_send(state, messages[i].type)) {
+            return messages[i].type;
+        }
+    }
+    return (enum vipl_stream_message)0;
 }

@@ -77,8 +77,13 @@ struct vipl_stream_state {
     bool close_received;
     bool offering; /* an RTS was sent, and its DONE has not come */
     bool offered;  /* an RTS came, and its DONE has not been sent */
+    /* What the owner wants to be sent as soon as there is a credit for it: */
+    bool finishing; /* a FIN */
+    bool closing;   /* a CLOSE */
+    bool has_read;  /* a DONE: all of the peer's memory has been read */
 };
 
+/* The windows are known. The state was zeroed before, and may have something to finish. */
 void vipl_stream_state_begin(struct vipl_stream_state *state, struct vipl_stream_window own,
                              struct vipl_stream_window peer);
 
@@ -93,7 +98,7 @@ enum vipl_stream_message vipl_stream_on_message(struct vipl_stream_state *state,
                                                 uint32_t bytes);
 /* A receive has been posted again. */
 void vipl_stream_on_repost(struct vipl_stream_state *state);
-/* Returns true if credits are to be returned by a message of their own, and one may be sent. */
-bool vipl_stream_credit_is_due(const struct vipl_stream_state *state);
+/* Returns the type of a message without data that is to be sent now, and may be sent; 0: none. */
+enum vipl_stream_message vipl_stream_due(const struct vipl_stream_state *state);
 
 #endif
