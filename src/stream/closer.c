@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams that the program has closed and whose peers have yet to take what was sent. Each call
- * that makes progress on their device may end them. A program that makes none has a thread that looks, at first
- * after 100 ms and then less and less often, and that sleeps for good while no stream lingers.
+ * that makes progress on their device may end them. A program that makes none has a thread that
+ * looks, at first after 100 ms and then less and less often, and that sleeps for good while no
+ * stream lingers.
  */
 #include <errno.h>
 
@@ -18,10 +19,10 @@ static struct {
     struct vipl_mutex lock;     /* rank STREAM_CLOSER */
     struct vipl_list lingering; /* vipl_stream.linger_link; guarded by lock */
     bool has_thread;            /* guarded by lock */
-    VIPL_FUTEX_WORD uint32_t
-        count; /* atomic: of lingering streams; written under lock, the thread sleeps on it */
-    /* atomic: of the process that `lingering` belongs to; BUSY while a thread of a forked child makes
-     * it its own. Pairs with itself in own_list(). */
+    /* atomic: of lingering streams; written under lock. The thread sleeps on it. */
+    VIPL_FUTEX_WORD uint32_t count;
+    /* atomic: of the process that `lingering` belongs to; BUSY while a thread of a forked child
+     * makes it its own. Pairs with itself in own_list(). */
     uint32_t generation;
 } closer;
 enum { BUSY = UINT32_MAX };

@@ -68,10 +68,7 @@ void vipl_stream_nic_release(struct vipl_stream_nic *nic)
     if (nic->generation != vipl_fork_generation()) {
         return; /* the parent's: the memory stays */
     }
-    vipl_mutex_lock(&nic->lock);
-    bool last = --nic->references == 0;
-    vipl_mutex_unlock(&nic->lock);
-    if (last) {
+    if (vipl_fetch_add(&nic->references, UINT32_MAX) == 1) {
         vipl_stream_waiters_free(nic);
         VipDestroyCQ(nic->cq);
         VipCloseNic(nic->nic);
@@ -81,10 +78,10 @@ void vipl_stream_nic_release(struct vipl_stream_nic *nic)
 
 void vipl_stream_nic_add(struct vipl_stream_nic *nic, struct vipl_stream *stream)
 {
+    vipl_fetch_add(&nic->references, 1);
     vipl_mutex_lock(&nic->lock);
     vipl_list_append(bucket_of(nic, stream->vi), &stream->nic_link);
     stream->users = 1;
-    nic->references++;
     vipl_mutex_unlock(&nic->lock);
 }
 
@@ -98,6 +95,7 @@ void vipl_stream_hold(struct vipl_stream *stream)
 void vipl_stream_put(struct vipl_stream *stream)
 {
     struct vipl_stream_nic *nic = stream->nic;
+    vipl_fetch_add(&nic->references, 1); /* the last user may end while this thread unlocks */
     vipl_mutex_lock(&nic->lock);
     bool last = --stream->users == 0;
     if (last) {
@@ -108,6 +106,7 @@ void vipl_stream_put(struct vipl_stream *stream)
         vipl_stream_destroy(stream);
         vipl_stream_nic_release(nic);
     }
+    vipl_stream_nic_release(nic);
 }
 
 VIP_NIC_HANDLE vipl_stream_nic_handle(const struct vipl_stream_nic *nic)
