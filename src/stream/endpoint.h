@@ -11,7 +11,7 @@
 
 enum {
     VIPL_STREAM_MESSAGES = 32,         /* receives of this end, and sends */
-    VIPL_STREAM_MESSAGE_BYTES = 16384, /* of a buffer */
+    VIPL_STREAM_MESSAGE_BYTES = 65536, /* of a buffer */
     VIPL_STREAM_SEND_SLOTS = 32
 };
 

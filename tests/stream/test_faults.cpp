@@ -65,7 +65,7 @@ bool converse(const std::string &plan)
     connect(here, vipl_stream_vi(one), *there, vipl_stream_vi(two));
     vipl_stream_begin(one, vipl_stream_own_window());
     vipl_stream_begin(two, vipl_stream_own_window());
-    const std::string question = pattern(70000, 3), answer = pattern(200000, 4);
+    const std::string question = pattern(300000, 3), answer = pattern(900000, 4);
     auto peer = std::async(std::launch::async, [&] { return talk(two, answer, question); });
     const bool heard = talk(one, question, answer);
     const bool peer_heard = peer.get();

@@ -179,7 +179,7 @@ TEST_CASE("offered memory that is not there resets the stream")
 
 TEST_CASE("a peer that posts fewer receives than it said loses its connection")
 {
-    Attacked attacked({4096, 16384});
+    Attacked attacked({4096, 65536});
     const std::string text = pattern(100000);
     size_t sent = 0;
     long n = 0;

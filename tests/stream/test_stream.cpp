@@ -14,7 +14,7 @@ using namespace stream_test;
 
 namespace {
 
-constexpr size_t kWindow = 30 * 16384; // what fits without the peer's reading
+const size_t kWindow = 30 * size_t(vipl_stream_own_window().bytes); // what fits without the peer's reading
 
 bool eventually(const std::function<bool()> &holds)
 {
