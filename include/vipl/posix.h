@@ -159,7 +159,7 @@ VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
  * is 160 bytes, half as much again). An alternate stack has to have room for the frame that the
  * system stores beside that (sysconf(_SC_MINSIGSTKSZ)). A program that is linked lazily needs some
  * 3 KiB more at the first call of each function, for the loader; -z now, or LD_BIND_NOW, is
- * without that. A thread with PTHREAD_STACK_MIN may also make the calls that wait.
+ * without that. A thread with a stack of 16 KiB may also make the calls that wait.
  *
  * A completion that a handler reaps is not returned by the interrupted call: that goes on waiting,
  * or ends with #VIP_INTERRUPTED and has consumed nothing.
