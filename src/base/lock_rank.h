@@ -10,9 +10,15 @@
 #define VIPL_BASE_LOCK_RANK_H
 
 enum vipl_lock_rank {
-    VIPL_RANK_STREAM = 1,    /* stream/stream.c: a stream, during the library's calls for its VI */
+    /* sockets/epoll.c: a set's entries; sockets/conn.h: the handshake of a connection */
+    VIPL_RANK_SOCK_EPOLL = 1,
+    VIPL_RANK_SOCK_CONN,
+    VIPL_RANK_SOCK_ADVANCER, /* sockets/advancer.c: the connections that its thread looks after */
+    VIPL_RANK_STREAM,        /* stream/stream.c: a stream, during the library's calls for its VI */
     VIPL_RANK_STREAM_CLOSER, /* stream/closer.c: closed streams whose peer has yet to take all */
     VIPL_RANK_STREAM_NIC,    /* stream/nic.c: the streams of a device */
+    VIPL_RANK_SOCK_READY,    /* sockets/epoll.c: entries that have changed; taken by notifications */
+    VIPL_RANK_SOCK_TABLE,    /* sockets/table.c: what descriptors stand for */
     VIPL_RANK_NOTES,         /* server.c: messages of one client are read and handled in their order */
     /* server/rights.c: the clients' processes, and what the server itself may do */
     VIPL_RANK_RIGHTS,

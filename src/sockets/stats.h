@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts what became of the program's connections, each with its reason. */
+#ifndef VIPL_SOCKETS_STATS_H
+#define VIPL_SOCKETS_STATS_H
+
+/* Why a connection is with TCP, or has failed. The numbers are sent in DECLINE (hello.h): new ones
+ * go to the end. */
+enum sock_reason {
+    SOCK_MOVED_TO_VIPL = 0,
+    SOCK_BY_RULE = 1,       /* the rules say tcp, or it is another host */
+    SOCK_NO_MARK = 2,       /* no VIPL program listens at the port */
+    SOCK_OTHER_USER = 3,    /* another user's program listens there */
+    SOCK_NO_DEVICE = 4,     /* the device cannot be opened */
+    SOCK_NO_STREAM = 5,     /* no memory, or no VI */
+    SOCK_OTHER_DEVICE = 6,  /* the peer has another device */
+    SOCK_OTHER_VERSION = 7, /* the peer has another version of the handshake */
+    SOCK_NOT_CONNECTED = 8, /* the VIs could not be connected: refused, timed out, or too many at once */
+    SOCK_PEER_PLAIN = 9,    /* the peer does not know of VIPL: its first bytes were data */
+    SOCK_WROTE_FIRST = 10,  /* the server wrote before HELLO came */
+    SOCK_BAD_HELLO = 11,    /* the peer's bytes were no message of the handshake */
+    SOCK_OPTION = 12,       /* the program uses something that only TCP has */
+    SOCK_REASONS
+};
+/* A short text, as in "no VIPL program listens at the port". */
+const char *sock_reason_text(enum sock_reason reason);
+
+/* A connection of this process has been moved (SOCK_MOVED_TO_VIPL), or stays with TCP. */
+void sock_stats_count(enum sock_reason reason);
+/* A connection was lost: in the handshake, or after the move without the peer's FIN. */
+void sock_stats_lost(void);
+
+#endif
