@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts what became of the program's connections, each with its reason. */
+/*
+ * Counts what became of the program's connections, each with its reason. They are in memory that
+ * `vipl-run --stats-of PID` finds by its name among the descriptors of the process, and are printed
+ * when the process ends if `vipl-run --stats` has asked for that (VIPL_SOCKETS_STATS). A forked
+ * child counts from 0.
+ */
 #ifndef VIPL_SOCKETS_STATS_H
 #define VIPL_SOCKETS_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sockets/program.h"
 
 /* Why a connection is with TCP, or has failed. The numbers are sent in DECLINE (hello.h): new ones
  * go to the end. */
@@ -19,6 +29,8 @@ enum sock_reason {
     SOCK_WROTE_FIRST = 10,  /* the server wrote before HELLO came */
     SOCK_BAD_HELLO = 11,    /* the peer's bytes were no message of the handshake */
     SOCK_OPTION = 12,       /* the program uses something that only TCP has */
+    SOCK_NO_REPLY = 13,     /* the server had not replied when the client wanted to write */
+    SOCK_FORKED = 14,       /* the process was forked meanwhile */
     SOCK_REASONS
 };
 /* A short text, as in "no VIPL program listens at the port". */
@@ -28,5 +40,25 @@ const char *sock_reason_text(enum sock_reason reason);
 void sock_stats_count(enum sock_reason reason);
 /* A connection was lost: in the handshake, or after the move without the peer's FIN. */
 void sock_stats_lost(void);
+/* Prints the counts on standard error if that was asked for, once. exit() does so by itself; a
+ * process that ends in another way calls this function first. */
+void sock_stats_print(void);
+
+/* --- counts of a process, as they are in memory (stats_text.c) -------------------------------- */
+
+#define SOCK_STATS_NAME "vipl-sockets-stats" /* of the memory */
+#define SOCK_STATS_MAGIC 0x53544131u         /* changes with the layout */
+
+/* The counts are atomic, relaxed. */
+struct sock_stats {
+    uint32_t magic; /* constant, as the next two */
+    uint32_t pid;
+    char program[SOCK_PROGRAM_BYTES];
+    uint32_t lost;
+    uint32_t counts[SOCK_REASONS];
+};
+enum { SOCK_STATS_TEXT_BYTES = 1536 };
+/* Writes the counts as lines of text. Returns the length. */
+size_t sock_stats_text(const struct sock_stats *stats, char text[SOCK_STATS_TEXT_BYTES]);
 
 #endif
