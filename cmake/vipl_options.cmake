@@ -41,7 +41,7 @@ elseif(NOT VIPL_BACKEND_TCP AND NOT vipl_has_libuv)
 endif()
 
 option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level})
-option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping and vipl-perf" ${vipl_top_level})
+option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf and vipl-run" ${vipl_top_level})
 option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_top_level})
 option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
 option(VIPL_BUILD_DOCS "Add the target doc (Doxygen)" OFF)
