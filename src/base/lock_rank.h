@@ -13,7 +13,8 @@ enum vipl_lock_rank {
     /* sockets/epoll.c: a set's entries; sockets/conn.h: the handshake of a connection */
     VIPL_RANK_SOCK_EPOLL = 1,
     VIPL_RANK_SOCK_CONN,
-    VIPL_RANK_SOCK_ADVANCER, /* sockets/advancer.c: the connections that its thread looks after */
+    VIPL_RANK_SOCK_LIST,     /* sockets/handshake.c: the connections whose handshake has begun */
+    VIPL_RANK_SOCK_DEVICE,   /* sockets/device.c: the device is being opened */
     VIPL_RANK_STREAM,        /* stream/stream.c: a stream, during the library's calls for its VI */
     VIPL_RANK_STREAM_CLOSER, /* stream/closer.c: closed streams whose peer has yet to take all */
     VIPL_RANK_STREAM_NIC,    /* stream/nic.c: the streams of a device */

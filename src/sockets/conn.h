@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A TCP connection of the program that is moved to a stream over a VI, or may yet be. conn.c has
- * its states and their changes; a connection that stays with TCP for good leaves the table.
+ * A TCP connection of the program that is moved to a stream over a VI, or may yet be. A connection
+ * that stays with TCP for good leaves the table.
  *
  *     listen():  LISTENING
  *     connect(): CONNECTING -> HELLO_SENT -> JOINING -> COMMITTING -> MOVED
  *     accept(), or inherited from the program that called exec():
  *                UNKNOWN -> JOINING -> COMMITTING -> MOVED
- *     any but MOVED -> PLAIN; any -> BROKEN; MOVED, in a forked child: FOREIGN
+ *     any but MOVED -> STRIPPING or PLAIN; any -> BROKEN; MOVED, in a forked child: FOREIGN
  *
- * The handshake goes over the TCP connection itself (hello.h). Nothing of it blocks: a thread that
- * calls for the connection brings the handshake forward as far as it goes by sock_conn_advance(),
- * and a thread of the library does so for connections whose program does something else meanwhile
- * (advancer.c). The kernel's socket stays open under the program's descriptor, idle.
+ * The handshake goes over the TCP connection itself (hello.h); handshake.c has its steps. Nothing
+ * of it blocks: each call for the connection, and each wait for it, brings the handshake forward as
+ * far as it goes. No byte of the program travels before the outcome: a client that wants to write
+ * waits for the outcome a limited time, and then tells the server that the connection stays with
+ * TCP. The kernel's socket stays open under the program's descriptor, idle once the connection is
+ * moved.
  *
  * Lock order: a connection's lock (VIPL_RANK_SOCK_CONN) comes before a stream's.
  */
@@ -25,7 +27,10 @@
 
 #include "base/list.h"
 #include "os/os.h"
+#include "os/os_atomic.h"
+#include "os/os_mutex.h"
 #include "sockets/hello.h"
+#include "sockets/stats.h"
 #include "sockets/table.h"
 #include "stream/stream.h"
 
@@ -36,7 +41,8 @@ enum sock_state {
     SOCK_UNKNOWN,    /* the peer may send HELLO: this process decides at its first call */
     SOCK_HELLO_SENT, /* the server has not replied yet */
     SOCK_JOINING,    /* both ends know each other's address: the VIs are being connected */
-    SOCK_COMMITTING, /* this end has said what it can do, and waits for the peer's word */
+    SOCK_COMMITTING, /* this end has said that its VI is connected, and waits for the peer's word */
+    SOCK_STRIPPING,  /* the kernel's, but bytes of the handshake may come before the program's */
     SOCK_MOVED,      /* the stream has all bytes; the kernel's socket has none */
     SOCK_BROKEN,     /* lost in the handshake: calls fail with `error` once, then as at the end */
     SOCK_FOREIGN     /* moved by the parent before the fork: calls fail with ECONNRESET */
@@ -49,51 +55,45 @@ struct sock_hook {
     void (*changed)(struct sock_hook *hook);
 };
 
-struct sock_early; /* bytes that the program wrote before the outcome was known (early.c) */
+struct sock_mark; /* mark.h */
 
 struct sock_conn {
     struct sock_file file;
-    struct vipl_list pooled;
+    struct vipl_list link;      /* the connections in a handshake (handshake.c); in the pool: free */
     struct vipl_mutex lock;     /* rank SOCK_CONN */
     uint32_t state;             /* atomic: enum sock_state; changes under the lock */
-    int kernel;                 /* constant: a descriptor of the kernel's socket; see sock_conn_fd() */
     struct vipl_stream *stream; /* constant once the state is MOVED, until the last reference is put */
+    struct sock_mark *mark;     /* of a LISTENING socket; constant, until the last reference is put */
     /* The program's flags and options; atomic. */
     uint32_t nonblocking;
     uint32_t receive_ms; /* SO_RCVTIMEO; 0: none */
     uint32_t send_ms;    /* SO_SNDTIMEO; 0: none */
     uint32_t shut;       /* SOCK_SHUT_...: shutdown() has been called */
-    uint32_t linger;     /* 1: SO_LINGER with 0 seconds: close() aborts */
-    uint32_t told;       /* 1: the error of a broken connection has been reported: SO_ERROR, or a call */
-    /* The handshake; guarded by the lock. */
+    uint32_t resets;     /* 1: SO_LINGER with 0 seconds: close() aborts */
+    uint32_t told;       /* 1: the error of a lost connection has been reported, by a call or SO_ERROR */
+    /* The rest is guarded by the lock. */
     struct vipl_list hooks;
-    int error; /* of BROKEN; constant once the state is that */
+    int kernel;          /* one of the program's descriptors of the kernel's socket; -1: all are closed */
+    int error;           /* of BROKEN; constant once the state is that */
+    bool has_part;       /* a part of a message has come */
+    bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */
+    bool strips_message; /* STRIPPING: a message of the peer may come first */
+    uint8_t strips;      /* STRIPPING: bytes of the handshake that come first, or after the message */
+    uint8_t peer_commit; /* the peer's COMMIT byte; 0: it has not come */
+    uint64_t since;      /* when HELLO was sent, or the connection accepted */
+    uint64_t patience;   /* how long a write waits for the outcome, from `since` on; nanoseconds */
+    uint8_t nonce[SOCK_NONCE_BYTES];
+    struct sock_hello peer;
 };
 enum { SOCK_SHUT_READ = 1, SOCK_SHUT_WRITE = 2 };
 
-/* What a connection is now, and what a thread that waits for it waits for. */
-struct sock_now {
-    enum sock_state state;
-    /* poll() bits that hold for the program now: POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR with
-     * their NORM twins. Not of PLAIN and LISTENING, which the kernel is to be asked for. */
-    short ready;
-    /* poll() bits of the kernel's socket that sock_conn_advance() waits for during the handshake,
-     * given what the program waits for; 0: none */
-    short kernel;
-    /* sock_conn_advance() is to be called again after this number of milliseconds; -1: no need */
-    int again_ms;
-};
+/* Returns a connection with one reference and no descriptor; NULL: no memory. */
+struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblocking);
 
-/* Brings the handshake of a connection forward as far as it goes without blocking, and returns what
- * the connection is now. `wanted`: the poll() bits that the program waits for. A MOVED connection
- * takes what has come for its stream; the thread waits by vipl_stream_wait(), or a watch on
- * conn->stream and vipl_stream_nic_wait(). */
-struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted);
 static inline enum sock_state sock_conn_state(const struct sock_conn *conn)
 {
-    return (enum sock_state)vipl_load_acquire(&conn->state); /* pairs with change() in conn.c */
+    return (enum sock_state)vipl_load_acquire(&conn->state); /* pairs with sock_conn_change_locked() */
 }
-
 /* Looks up a connection. The caller owns a reference. NULL: the descriptor is the kernel's. */
 static inline struct sock_conn *sock_conn_of(int fd)
 {
@@ -107,14 +107,71 @@ static inline void sock_conn_put(struct sock_conn *conn)
 {
     sock_file_put(&conn->file);
 }
+
+/* Sets the state, and calls the hooks. The lock is held. */
+void sock_conn_change_locked(struct sock_conn *conn, enum sock_state state);
+/* Calls the hooks: what the connection says to poll() has changed. */
+void sock_conn_touch(struct sock_conn *conn);
+void sock_conn_hook(struct sock_conn *conn, struct sock_hook *hook);
+void sock_conn_unhook(struct sock_conn *conn, struct sock_hook *hook);
 /* Returns true once the program has closed the last descriptor. */
 bool sock_conn_is_closed(struct sock_conn *conn);
 
-void sock_conn_hook(struct sock_conn *conn, struct sock_hook *hook);
-void sock_conn_unhook(struct sock_conn *conn, struct sock_hook *hook);
+/* In a forked child, which has no other thread: a moved connection is the parent's. Returns true if
+ * this one is. */
+bool sock_conn_forked(struct sock_conn *conn);
+void sock_conns_forked(void); /* no thread uses the pool */
 
-/* The device of this process's streams, opened when it is first needed; NULL: not (yet) open, or it
- * cannot be opened. A thread that waits for several moved connections waits for it. */
+/* The poll() bits that hold now for a connection that is MOVED, BROKEN or FOREIGN. Takes what has
+ * come for the stream. */
+short sock_conn_ready(struct sock_conn *conn);
+/* The error of a lost connection, which is reported once; 0: there is none. */
+int sock_conn_take_error(struct sock_conn *conn);
+
+/* --- the handshake: handshake.c --- */
+
+/* What a connection is now, and what a thread that waits for it waits for. */
+struct sock_now {
+    enum sock_state state;
+    /* The poll() bits that hold for the program now. Not of PLAIN and LISTENING, which the kernel
+     * is to be asked for. */
+    short ready;
+    /* The poll() bits of the kernel's socket that the handshake, or the program, waits for: the
+     * thread calls sock_conn_advance() again when one of them holds; 0: none. */
+    short kernel;
+    /* sock_conn_advance() is to be called again after this number of milliseconds; -1: no need. */
+    int again_ms;
+};
+
+/* Brings the handshake of a connection forward as far as it goes without blocking, and returns what
+ * the connection is now. `wanted`: the poll() bits that the program waits for. A thread that waits
+ * for a MOVED connection waits by vipl_stream_wait(), or by a watch on conn->stream and
+ * vipl_stream_nic_wait(). */
+struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted);
+/* Waits until the outcome of the handshake is known, for a call that `wanted` (POLLIN, POLLOUT)
+ * stands for, and returns the state. A call that must not block gets EAGAIN if the outcome is not
+ * known yet. Returns 0, EAGAIN, or EINTR. */
+int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t deadline);
+/* Has the connection stay with TCP: the program does what only TCP can do, or closes. Does nothing
+ * if the connection is moved. Bytes of the handshake may remain: STRIPPING. */
+void sock_conn_give_up(struct sock_conn *conn, enum sock_reason reason);
+/* Ends the handshake of a connection whose last descriptor is about to be closed. The lock is
+ * held. */
+void sock_handshake_close_locked(struct sock_conn *conn);
+/* Begins, for a client's connection that connect() has made or begun to make. `is_own_process`: the
+ * listener is in this process. */
+void sock_handshake_begin(struct sock_conn *conn, bool is_own_process);
+/* Around a fork: the handshakes of this process end, so that only one process has the rest of
+ * each. */
+void sock_handshake_before_fork(void);
+void sock_handshake_forked(void);
+
+/* --- the device: device.c --- */
+
+/* The device of this process's streams, which is opened at the first call; NULL: it cannot be
+ * opened, which has been logged. */
 struct vipl_stream_nic *sock_device(void);
+const char *sock_device_name(void);
+void sock_device_forked(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C library's own functions behind those that this library puts in their place, and the lists
- * of both. SOCK_REAL(close)(fd) is the C library's close(); it works before the constructors.
+ * The C library's own functions behind those that this library puts in their place.
+ * SOCK_REAL(close)(fd) is the C library's close(); it works before the constructors.
  *
  * The names in sock_names.h are exported (interpose*.c defines them), and each reference to one of
  * them from the rest of this library goes to the C library's: the linker is told so for each name
@@ -23,9 +23,11 @@
 #include <sys/uio.h>
 
 struct sock_real {
-#define SOCK_NAME(type, name, arguments) type(*name) arguments;
+#define SOCK_NAME(type, name, parameters, arguments) type(*name) parameters;
+#define SOCK_VARIADIC(type, name, command) type (*name)(int, command, ...);
 #include "sockets/sock_names.h"
 #undef SOCK_NAME
+#undef SOCK_VARIADIC
 };
 /* Looks all of them up at the first call. */
 const struct sock_real *sock_real(void);
@@ -36,7 +38,7 @@ const struct sock_real *sock_real(void);
  * An exported function enters before it does anything but the kernel's call, and leaves at its end.
  * A signal handler of the program may run meanwhile, and call again: sock_enter() then returns
  * false, and the function makes the kernel's call if the descriptor is the kernel's, and fails with
- * EAGAIN if not. The library's own threads are always inside. */
+ * EAGAIN if not. */
 bool sock_enter(void);
 void sock_leave(void);
 

@@ -1,57 +1,89 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions that the sockets library puts in the place of the C library's: result, name and
- * arguments, each on a line of its own. To be included with SOCK_NAME defined.
+/* The functions that the sockets library puts in the place of the C library's: result, name,
+ * parameters and arguments, each on a line of its own. A variadic one has a descriptor and a
+ * command of the type that is named. To be included with SOCK_NAME and SOCK_VARIADIC defined.
  * cmake/vipl_sockets.cmake reads the names too. */
 
 /* interpose.c */
-SOCK_NAME(int, connect, (int, const struct sockaddr *, socklen_t))
-SOCK_NAME(int, listen, (int, int))
-SOCK_NAME(int, accept, (int, struct sockaddr *, socklen_t *))
-SOCK_NAME(int, accept4, (int, struct sockaddr *, socklen_t *, int))
-SOCK_NAME(int, shutdown, (int, int))
-SOCK_NAME(int, close, (int))
-SOCK_NAME(int, close_range, (unsigned, unsigned, int))
-SOCK_NAME(void, closefrom, (int))
-SOCK_NAME(int, dup, (int))
-SOCK_NAME(int, dup2, (int, int))
-SOCK_NAME(int, dup3, (int, int, int))
-SOCK_NAME(ssize_t, read, (int, void *, size_t))
-SOCK_NAME(ssize_t, readv, (int, const struct iovec *, int))
-SOCK_NAME(ssize_t, recv, (int, void *, size_t, int))
-SOCK_NAME(ssize_t, recvfrom, (int, void *, size_t, int, struct sockaddr *, socklen_t *))
-SOCK_NAME(ssize_t, recvmsg, (int, struct msghdr *, int))
-SOCK_NAME(int, recvmmsg, (int, struct mmsghdr *, unsigned, int, struct timespec *))
-SOCK_NAME(ssize_t, write, (int, const void *, size_t))
-SOCK_NAME(ssize_t, writev, (int, const struct iovec *, int))
-SOCK_NAME(ssize_t, send, (int, const void *, size_t, int))
-SOCK_NAME(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))
-SOCK_NAME(ssize_t, sendmsg, (int, const struct msghdr *, int))
-SOCK_NAME(int, sendmmsg, (int, struct mmsghdr *, unsigned, int))
-SOCK_NAME(ssize_t, sendfile, (int, int, off_t *, size_t))
-SOCK_NAME(ssize_t, sendfile64, (int, int, off64_t *, size_t))
-SOCK_NAME(ssize_t, splice, (int, off64_t *, int, off64_t *, size_t, unsigned))
-SOCK_NAME(int, fcntl, (int, int, ...))
-SOCK_NAME(int, fcntl64, (int, int, ...))
-SOCK_NAME(int, ioctl, (int, unsigned long, ...))
-SOCK_NAME(int, getsockopt, (int, int, int, void *, socklen_t *))
-SOCK_NAME(int, setsockopt, (int, int, int, const void *, socklen_t))
-SOCK_NAME(FILE *, fdopen, (int, const char *))
-SOCK_NAME(ssize_t, __read_chk, (int, void *, size_t, size_t))
-SOCK_NAME(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))
-SOCK_NAME(ssize_t, __recvfrom_chk, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))
-SOCK_NAME(void, _exit, (int))
-SOCK_NAME(void, _Exit, (int))
+SOCK_NAME(int, connect, (int fd, const struct sockaddr *to, socklen_t length), (fd, to, length))
+SOCK_NAME(int, listen, (int fd, int backlog), (fd, backlog))
+SOCK_NAME(int, accept, (int fd, struct sockaddr *from, socklen_t *length), (fd, from, length))
+SOCK_NAME(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int flags),
+          (fd, from, length, flags))
+SOCK_NAME(int, shutdown, (int fd, int how), (fd, how))
+SOCK_NAME(int, close, (int fd), (fd))
+SOCK_NAME(int, close_range, (unsigned first, unsigned last, int flags), (first, last, flags))
+SOCK_NAME(void, closefrom, (int first), (first))
+SOCK_NAME(int, dup, (int fd), (fd))
+SOCK_NAME(int, dup2, (int fd, int to), (fd, to))
+SOCK_NAME(int, dup3, (int fd, int to, int flags), (fd, to, flags))
+SOCK_NAME(ssize_t, read, (int fd, void *to, size_t size), (fd, to, size))
+SOCK_NAME(ssize_t, readv, (int fd, const struct iovec *pieces, int count), (fd, pieces, count))
+SOCK_NAME(ssize_t, recv, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
+SOCK_NAME(ssize_t, recvfrom,
+          (int fd, void *to, size_t size, int flags, struct sockaddr *from, socklen_t *length),
+          (fd, to, size, flags, from, length))
+SOCK_NAME(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
+SOCK_NAME(int, recvmmsg,
+          (int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout),
+          (fd, messages, count, flags, timeout))
+SOCK_NAME(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size))
+SOCK_NAME(ssize_t, writev, (int fd, const struct iovec *pieces, int count), (fd, pieces, count))
+SOCK_NAME(ssize_t, send, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags))
+SOCK_NAME(ssize_t, sendto,
+          (int fd, const void *from, size_t size, int flags, const struct sockaddr *to, socklen_t length),
+          (fd, from, size, flags, to, length))
+SOCK_NAME(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+SOCK_NAME(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned count, int flags),
+          (fd, messages, count, flags))
+SOCK_NAME(ssize_t, sendfile, (int fd, int from, off_t *offset, size_t size), (fd, from, offset, size))
+SOCK_NAME(ssize_t, sendfile64, (int fd, int from, off64_t *offset, size_t size), (fd, from, offset, size))
+SOCK_NAME(ssize_t, splice, (int from, off64_t *at, int to, off64_t *to_at, size_t size, unsigned flags),
+          (from, at, to, to_at, size, flags))
+SOCK_VARIADIC(int, fcntl, int)
+SOCK_VARIADIC(int, fcntl64, int)
+SOCK_VARIADIC(int, ioctl, unsigned long)
+SOCK_NAME(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *length),
+          (fd, level, name, value, length))
+SOCK_NAME(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length),
+          (fd, level, name, value, length))
+SOCK_NAME(FILE *, fdopen, (int fd, const char *mode), (fd, mode))
+SOCK_NAME(ssize_t, __read_chk, (int fd, void *to, size_t size, size_t room), (fd, to, size, room))
+SOCK_NAME(ssize_t, __recv_chk, (int fd, void *to, size_t size, size_t room, int flags),
+          (fd, to, size, room, flags))
+SOCK_NAME(ssize_t, __recvfrom_chk,
+          (int fd, void *to, size_t size, size_t room, int flags, struct sockaddr *from, socklen_t *length),
+          (fd, to, size, room, flags, from, length))
+SOCK_NAME(void, _exit, (int status), (status))
+SOCK_NAME(void, _Exit, (int status), (status))
 
 /* interpose_wait.c */
-SOCK_NAME(int, poll, (struct pollfd *, nfds_t, int))
-SOCK_NAME(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *))
-SOCK_NAME(int, __poll_chk, (struct pollfd *, nfds_t, int, size_t))
-SOCK_NAME(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t))
-SOCK_NAME(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))
-SOCK_NAME(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))
-SOCK_NAME(int, epoll_create, (int))
-SOCK_NAME(int, epoll_create1, (int))
-SOCK_NAME(int, epoll_ctl, (int, int, int, struct epoll_event *))
-SOCK_NAME(int, epoll_wait, (int, struct epoll_event *, int, int))
-SOCK_NAME(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))
-SOCK_NAME(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
+SOCK_NAME(int, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout))
+SOCK_NAME(int, ppoll,
+          (struct pollfd * fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask),
+          (fds, count, timeout, mask))
+SOCK_NAME(int, __poll_chk, (struct pollfd * fds, nfds_t count, int timeout, size_t room),
+          (fds, count, timeout, room))
+SOCK_NAME(int, __ppoll_chk,
+          (struct pollfd * fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask,
+           size_t room),
+          (fds, count, timeout, mask, room))
+SOCK_NAME(int, select, (int count, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout),
+          (count, in, out, except, timeout))
+SOCK_NAME(int, pselect,
+          (int count, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout,
+           const sigset_t *mask),
+          (count, in, out, except, timeout, mask))
+SOCK_NAME(int, epoll_create, (int size), (size))
+SOCK_NAME(int, epoll_create1, (int flags), (flags))
+SOCK_NAME(int, epoll_ctl, (int set, int operation, int fd, struct epoll_event *event),
+          (set, operation, fd, event))
+SOCK_NAME(int, epoll_wait, (int set, struct epoll_event *events, int count, int timeout),
+          (set, events, count, timeout))
+SOCK_NAME(int, epoll_pwait,
+          (int set, struct epoll_event *events, int count, int timeout, const sigset_t *mask),
+          (set, events, count, timeout, mask))
+SOCK_NAME(int, epoll_pwait2,
+          (int set, struct epoll_event *events, int count, const struct timespec *timeout,
+           const sigset_t *mask),
+          (set, events, count, timeout, mask))

@@ -31,6 +31,7 @@ enum sock_reason {
     SOCK_OPTION = 12,       /* the program uses something that only TCP has */
     SOCK_NO_REPLY = 13,     /* the server had not replied when the client wanted to write */
     SOCK_FORKED = 14,       /* the process was forked meanwhile */
+    SOCK_SHUT_DOWN = 15,    /* the program has called shutdown() before it has written or read */
     SOCK_REASONS
 };
 /* A short text, as in "no VIPL program listens at the port". */

@@ -23,6 +23,7 @@ const char *sock_reason_text(enum sock_reason reason)
         [SOCK_OPTION] = "the program uses something that only TCP has",
         [SOCK_NO_REPLY] = "the server had not replied when the client wrote",
         [SOCK_FORKED] = "the process was forked during the handshake",
+        [SOCK_SHUT_DOWN] = "the program called shutdown() first",
     };
     return (unsigned)reason < SOCK_REASONS ? texts[reason] : "an unknown reason";
 }

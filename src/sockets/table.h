@@ -20,6 +20,9 @@ struct sock_file_kind {
     /* The last descriptor is about to be closed, or has become another file's. Threads may still
      * use the file. No lock is held. */
     void (*closed)(struct sock_file *file);
+    /* A descriptor is about to be closed, and `other` is another one of the file. No lock is
+     * held. */
+    void (*moved)(struct sock_file *file, int fd, int other);
     /* Nothing refers to the file: puts it back into its pool. No lock is held. */
     void (*freed)(struct sock_file *file);
 };
@@ -39,10 +42,12 @@ struct sock_file *sock_file_of(int fd);
 struct sock_file *sock_file_of_kind(int fd, const struct sock_file_kind *kind);
 void sock_file_get(struct sock_file *file); /* the caller has a reference already */
 void sock_file_put(struct sock_file *file);
+/* Adds a reference to a file that may be free. Returns false if it is. */
+bool sock_file_get_used(struct sock_file *file);
 
-/* Makes a descriptor stand for a file without references, which gets one for its descriptors, or
- * for a file that has descriptors. What the descriptor stood for is dropped. Returns 0, or ENOMEM
- * and EMFILE: the table does not take the descriptor. */
+/* Makes a descriptor stand for a file, to which the caller has a reference and keeps it. What the
+ * descriptor stood for is dropped. Returns 0, or ENOMEM and EMFILE: the table does not take the
+ * descriptor. */
 int sock_table_set(int fd, struct sock_file *file);
 /* `to` has become a duplicate of `from`: dup(), dup2(), F_DUPFD. */
 void sock_table_duplicate(int from, int to);

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "sockets/attach.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sockets/conn.h"
+#include "sockets/mark.h"
+#include "sockets/options.h"
+#include "sockets/rules.h"
+#include "sockets/wait.h"
+
+enum { HELLO_MS = 10 }; /* a server that writes first waits so long for HELLO */
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    struct sockaddr_storage storage;
+};
+
+bool sock_is_inet(const struct sockaddr *address, socklen_t length)
+{
+    return address != NULL && ((address->sa_family == AF_INET && length >= sizeof(struct sockaddr_in)) ||
+                               (address->sa_family == AF_INET6 && length >= sizeof(struct sockaddr_in6)));
+}
+
+static uint16_t port_of(const union address *address)
+{
+    return ntohs(address->any.sa_family == AF_INET ? address->in.sin_port : address->in6.sin6_port);
+}
+
+static bool local_address(int fd, union address *out)
+{
+    socklen_t length = sizeof(*out);
+    return getsockname(fd, &out->any, &length) == 0 && sock_is_inet(&out->any, length);
+}
+
+static bool peer_address(int fd, union address *out)
+{
+    socklen_t length = sizeof(*out);
+    return getpeername(fd, &out->any, &length) == 0 && sock_is_inet(&out->any, length);
+}
+
+/* Copies the host address in the form of IPv6. */
+static void host_of(const union address *address, struct in6_addr *out)
+{
+    if (address->any.sa_family == AF_INET6) {
+        *out = address->in6.sin6_addr;
+        return;
+    }
+    memset(out, 0, sizeof(*out));
+    out->s6_addr[10] = out->s6_addr[11] = 0xff;
+    memcpy(&out->s6_addr[12], &address->in.sin_addr, 4);
+}
+
+/* Whether a connection is one between two sockets of this host: both ends have the same address, or
+ * a loopback one. */
+static bool is_within_host(const union address *local, const union address *peer)
+{
+    struct in6_addr own;
+    struct in6_addr other;
+    host_of(local, &own);
+    host_of(peer, &other);
+    bool is_loopback =
+        IN6_IS_ADDR_LOOPBACK(&other) || (IN6_IS_ADDR_V4MAPPED(&other) && other.s6_addr[12] == 127);
+    return is_loopback || memcmp(&own, &other, sizeof(own)) == 0;
+}
+
+static int option_of(int fd, int name)
+{
+    int value = -1;
+    socklen_t length = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, name, &value, &length) == 0 ? value : -1;
+}
+
+static bool is_tcp(int fd)
+{
+    return option_of(fd, SO_TYPE) == SOCK_STREAM && option_of(fd, SO_PROTOCOL) == IPPROTO_TCP;
+}
+
+static bool is_nonblocking(int fd)
+{
+    return (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+}
+
+/* --- clients --- */
+
+/* Whether the server is one to ask for VIPL. */
+static enum sock_reason ask_for(int fd, const union address *to, socklen_t length, enum sock_marked *marked)
+{
+    union address local;
+    if (!local_address(fd, &local) || !is_within_host(&local, to) ||
+        !sock_rules_allow_connect(&to->any, length)) {
+        return SOCK_BY_RULE;
+    }
+    *marked = sock_mark_ask(port_of(to));
+    return *marked == SOCK_MARKED_NO      ? SOCK_NO_MARK
+           : *marked == SOCK_MARKED_OTHER ? SOCK_OTHER_USER
+                                          : SOCK_MOVED_TO_VIPL;
+}
+
+void sock_attach_connected(int fd, const struct sockaddr *to, socklen_t length)
+{
+    union address address = {0};
+    enum sock_marked marked;
+    memcpy(&address, to, length < sizeof(address) ? length : sizeof(address));
+    if (!is_tcp(fd)) {
+        return;
+    }
+    enum sock_reason reason = ask_for(fd, &address, length, &marked);
+    struct sock_conn *conn =
+        reason == SOCK_MOVED_TO_VIPL ? sock_conn_new(SOCK_CONNECTING, fd, is_nonblocking(fd)) : NULL;
+    if (conn == NULL) {
+        sock_stats_count(reason == SOCK_MOVED_TO_VIPL ? SOCK_NO_STREAM : reason);
+        return;
+    }
+    sock_options_read(conn, fd);
+    if (sock_table_set(fd, &conn->file) == 0) {
+        sock_epoll_adopt(fd, conn);
+        sock_handshake_begin(conn, marked == SOCK_MARKED_SELF);
+    }
+    sock_conn_put(conn);
+}
+
+/* --- servers --- */
+
+void sock_attach_listener(int fd)
+{
+    union address local;
+    struct sock_conn *known = sock_conn_of(fd);
+    if (known != NULL) {
+        sock_conn_put(known);
+        return;
+    }
+    if (!is_tcp(fd) || !local_address(fd, &local) || port_of(&local) == 0 ||
+        !sock_rules_allow_listen(&local.any, sizeof(local))) {
+        return;
+    }
+    struct sock_conn *conn = sock_conn_new(SOCK_LISTENING, fd, is_nonblocking(fd));
+    if (conn == NULL) {
+        return;
+    }
+    conn->mark = sock_mark_new(port_of(&local));
+    if (conn->mark != NULL) {
+        sock_table_set(fd, &conn->file);
+    }
+    sock_conn_put(conn);
+}
+
+/* The descriptor is a connection whose peer may send HELLO. */
+static void attach_unknown(int fd, bool nonblocking, bool is_likely)
+{
+    union address local;
+    union address peer;
+    if (!local_address(fd, &local) || !peer_address(fd, &peer) || !is_within_host(&local, &peer)) {
+        sock_stats_count(SOCK_BY_RULE);
+        return;
+    }
+    struct sock_conn *conn = sock_conn_new(SOCK_UNKNOWN, fd, nonblocking);
+    if (conn == NULL) {
+        return;
+    }
+    conn->patience = is_likely ? HELLO_MS * 1000000 : 0;
+    sock_options_read(conn, fd);
+    sock_table_set(fd, &conn->file);
+    sock_conn_put(conn);
+}
+
+void sock_attach_accepted(int listener, int fd, bool nonblocking)
+{
+    struct sock_conn *conn = sock_conn_of(listener);
+    if (conn == NULL) {
+        return;
+    }
+    if (sock_conn_state(conn) == SOCK_LISTENING) {
+        attach_unknown(fd, nonblocking, sock_mark_keep(conn->mark));
+    }
+    sock_conn_put(conn);
+}
+
+/* --- descriptors that this program was started with --- */
+
+static void attach_one(int fd)
+{
+    union address local;
+    enum sock_marked marked;
+    int listens = option_of(fd, SO_ACCEPTCONN);
+    if (listens < 0 || !is_tcp(fd)) {
+        return;
+    }
+    if (listens != 0) {
+        sock_attach_listener(fd);
+    } else if (local_address(fd, &local)) {
+        marked = sock_mark_ask(port_of(&local));
+        if (marked == SOCK_MARKED || marked == SOCK_MARKED_SELF) {
+            attach_unknown(fd, is_nonblocking(fd), true);
+        }
+    }
+}
+
+void sock_attach_inherited(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    struct dirent *entry;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && fd != dirfd(folder)) {
+            attach_one(fd);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+}
+__attribute__((weak)) void sock_epoll_adopt(int fd, struct sock_conn *conn)
+{
+    (void)fd;
+    (void)conn;
+}

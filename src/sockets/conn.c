@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "sockets/conn.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "base/lock_rank.h"
+#include "base/pool.h"
+#include "sockets/mark.h"
+
+static void make_conn(void *object)
+{
+    struct sock_conn *conn = object;
+    conn->file.kind = &sock_conn_kind;
+    vipl_mutex_init(&conn->lock, VIPL_RANK_SOCK_CONN);
+    vipl_list_init(&conn->hooks);
+}
+
+static struct vipl_pool conns = VIPL_POOL_INIT(conns, struct sock_conn, link, make_conn);
+
+struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblocking)
+{
+    struct sock_conn *conn = vipl_pool_get(&conns);
+    if (conn == NULL) {
+        return NULL;
+    }
+    vipl_list_init(&conn->link);
+    vipl_mutex_lock(&conn->lock);
+    conn->stream = NULL;
+    conn->mark = NULL;
+    conn->nonblocking = nonblocking;
+    conn->receive_ms = conn->send_ms = conn->shut = conn->resets = conn->told = 0;
+    conn->kernel = kernel;
+    conn->error = 0;
+    conn->has_part = conn->joins = conn->strips_message = false;
+    conn->strips = conn->peer_commit = 0;
+    conn->since = vipl_now_ns();
+    conn->patience = 0;
+    vipl_store_release(&conn->state, state);
+    vipl_mutex_unlock(&conn->lock);
+    vipl_store_release(&conn->file.refs, 1); /* pairs with sock_file_of() */
+    return conn;
+}
+
+static struct sock_conn *conn_of_file(struct sock_file *file)
+{
+    return VIPL_CONTAINER(file, struct sock_conn, file);
+}
+
+/* The kernel's socket is closed by the caller, after this. A thread that is inside a call for the
+ * connection keeps its reference, and thereby the stream, until it returns, as in the kernel. */
+static void closed(struct sock_file *file)
+{
+    struct sock_conn *conn = conn_of_file(file);
+    vipl_mutex_lock(&conn->lock);
+    sock_handshake_close_locked(conn);
+    conn->kernel = -1;
+    sock_conn_change_locked(conn, sock_conn_state(conn));
+    vipl_mutex_unlock(&conn->lock);
+}
+
+static void moved(struct sock_file *file, int fd, int other)
+{
+    struct sock_conn *conn = conn_of_file(file);
+    vipl_mutex_lock(&conn->lock);
+    if (conn->kernel == fd) {
+        conn->kernel = other;
+    }
+    vipl_mutex_unlock(&conn->lock);
+}
+
+static void freed(struct sock_file *file)
+{
+    struct sock_conn *conn = conn_of_file(file);
+    if (conn->stream != NULL) {
+        if (vipl_load_relaxed(&conn->resets) != 0) {
+            vipl_stream_abort(conn->stream);
+        }
+        vipl_stream_close(conn->stream);
+    }
+    if (conn->mark != NULL) {
+        sock_mark_free(conn->mark);
+    }
+    vipl_pool_put(&conns, conn);
+}
+
+const struct sock_file_kind sock_conn_kind = {closed, moved, freed};
+
+void sock_conn_change_locked(struct sock_conn *conn, enum sock_state state)
+{
+    vipl_store_release(&conn->state, state);
+    for (struct vipl_list *l = conn->hooks.next; l != &conn->hooks; l = l->next) {
+        struct sock_hook *hook = VIPL_CONTAINER(l, struct sock_hook, link);
+        hook->changed(hook);
+    }
+}
+
+void sock_conn_touch(struct sock_conn *conn)
+{
+    vipl_mutex_lock(&conn->lock);
+    sock_conn_change_locked(conn, sock_conn_state(conn));
+    vipl_mutex_unlock(&conn->lock);
+}
+
+void sock_conn_hook(struct sock_conn *conn, struct sock_hook *hook)
+{
+    vipl_mutex_lock(&conn->lock);
+    vipl_list_append(&conn->hooks, &hook->link);
+    vipl_mutex_unlock(&conn->lock);
+}
+
+void sock_conn_unhook(struct sock_conn *conn, struct sock_hook *hook)
+{
+    vipl_mutex_lock(&conn->lock);
+    vipl_list_remove(&hook->link);
+    vipl_mutex_unlock(&conn->lock);
+}
+
+bool sock_conn_is_closed(struct sock_conn *conn)
+{
+    vipl_mutex_lock(&conn->lock);
+    bool is_closed = conn->kernel < 0;
+    vipl_mutex_unlock(&conn->lock);
+    return is_closed;
+}
+
+/* --- what a connection that is not the kernel's says to poll() and to SO_ERROR --- */
+
+short sock_conn_ready(struct sock_conn *conn)
+{
+    enum sock_state state = sock_conn_state(conn);
+    uint32_t shut = vipl_load_relaxed(&conn->shut);
+    short ready = 0;
+    if (state != SOCK_MOVED) {
+        bool is_told = vipl_load_relaxed(&conn->told) != 0;
+        return POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLRDHUP | POLLHUP | (is_told ? 0 : POLLERR);
+    }
+    unsigned events = vipl_stream_events(conn->stream);
+    if ((events & (VIPL_STREAM_READABLE | VIPL_STREAM_ENDED)) != 0 || (shut & SOCK_SHUT_READ) != 0) {
+        ready |= POLLIN | POLLRDNORM;
+    }
+    if ((events & VIPL_STREAM_WRITABLE) != 0 || (shut & SOCK_SHUT_WRITE) != 0) {
+        ready |= POLLOUT | POLLWRNORM;
+    }
+    if ((events & VIPL_STREAM_ENDED) != 0 || (shut & SOCK_SHUT_READ) != 0) {
+        ready |= POLLRDHUP;
+        ready |= (shut & SOCK_SHUT_WRITE) != 0 ? POLLHUP : 0;
+    }
+    if ((events & VIPL_STREAM_BROKEN) != 0) {
+        ready |= POLLHUP | (vipl_load_relaxed(&conn->told) != 0 ? 0 : POLLERR);
+    }
+    return ready;
+}
+
+int sock_conn_take_error(struct sock_conn *conn)
+{
+    enum sock_state state = sock_conn_state(conn);
+    bool is_lost = state == SOCK_BROKEN || state == SOCK_FOREIGN ||
+                   (state == SOCK_MOVED && (vipl_stream_events(conn->stream) & VIPL_STREAM_BROKEN) != 0);
+    if (!is_lost || vipl_exchange(&conn->told, 1) != 0) {
+        return 0;
+    }
+    return state == SOCK_BROKEN ? conn->error : ECONNRESET;
+}
+
+/* --- fork --- */
+
+bool sock_conn_forked(struct sock_conn *conn)
+{
+    enum sock_state state = sock_conn_state(conn);
+    bool is_parents =
+        state == SOCK_MOVED || state == SOCK_HELLO_SENT || state == SOCK_JOINING || state == SOCK_COMMITTING;
+    vipl_mutex_init(&conn->lock, VIPL_RANK_SOCK_CONN);
+    vipl_list_init(&conn->hooks);
+    vipl_list_init(&conn->link);
+    if (conn->stream != NULL) {
+        vipl_stream_abandon(conn->stream);
+        conn->stream = NULL;
+    }
+    if (is_parents) {
+        vipl_store_relaxed(&conn->told, 0);
+        vipl_store_release(&conn->state, SOCK_FOREIGN);
+    }
+    return is_parents;
+}
+
+void sock_conns_forked(void)
+{
+    vipl_pool_abandon(&conns);
+}

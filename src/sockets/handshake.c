@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The handshake of a connection, step by step. Each step makes calls that do not block, and is made
+ * under the connection's lock.
+ *
+ *     client: HELLO                          V or T    data
+ *     server:         WELCOME or DECLINE     V or T    data       (nothing after DECLINE, but data)
+ *
+ * The client always sends its byte, even if the server declines or writes data at once; it sends T
+ * at any time before V when it does not want to wait any longer. The server sends its byte if it
+ * has sent WELCOME. So each end knows which bytes of the handshake come before the program's, and a
+ * connection that stays with TCP is STRIPPING until those have come.
+ */
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
+#include "sockets/conn.h"
+#include "sockets/signals.h"
+#include "vipl/posix.h"
+
+enum {
+    JOIN_MS = 2000,       /* for the VIs to be connected */
+    LOOK_MS = 1,          /* between two looks at a VI that is being connected */
+    PART_MS = 1000,       /* for the rest of a message to come */
+    PART_LOOK_MS = 5,     /* between two looks for it */
+    COMMIT_MS = 100,      /* close(): for the peer's last byte */
+    PATIENCE_MS = 1000,   /* a client's write, for the outcome */
+    OWN_PATIENCE_MS = 20, /* the same, if this process has the other end too: perhaps one thread */
+    MOST_JOINING = 256,   /* VIs of this process that are being connected at once */
+    MOST_LOOKED_AT = 32   /* connections that a thread brings forward beside its own */
+};
+static const uint64_t ns_per_ms = 1000000;
+
+/* The connections whose handshake has begun, without the servers' that have not decided: a thread
+ * that waits for one brings them all forward, because it may be the only one of the process. */
+static struct vipl_mutex list_lock = VIPL_MUTEX_INIT(VIPL_RANK_SOCK_LIST);
+static struct vipl_list handshakes = {&handshakes, &handshakes}; /* sock_conn.link; guarded by list_lock */
+static uint32_t joining_count;                                   /* guarded by list_lock */
+
+static void enter_list(struct sock_conn *conn)
+{
+    vipl_mutex_lock(&list_lock);
+    vipl_list_remove(&conn->link);
+    vipl_list_append(&handshakes, &conn->link);
+    vipl_mutex_unlock(&list_lock);
+}
+
+static void leave_list(struct sock_conn *conn)
+{
+    vipl_mutex_lock(&list_lock);
+    vipl_list_remove(&conn->link);
+    joining_count -= conn->joins ? 1 : 0;
+    conn->joins = false;
+    vipl_mutex_unlock(&list_lock);
+}
+
+/* Returns false if too many VIs are being connected. */
+static bool may_join(struct sock_conn *conn)
+{
+    enter_list(conn);
+    vipl_mutex_lock(&list_lock);
+    conn->joins = joining_count < MOST_JOINING;
+    joining_count += conn->joins ? 1 : 0;
+    vipl_mutex_unlock(&list_lock);
+    return conn->joins;
+}
+
+/* --- the kernel's socket --- */
+
+static short kernel_ready(struct sock_conn *conn, short events)
+{
+    struct pollfd fd = {.fd = conn->kernel, .events = events};
+    return poll(&fd, 1, 0) == 1 ? fd.revents : 0;
+}
+
+/* Looks at what has come, without taking it. Returns the bytes; 0: the end, or an error; -1:
+ * nothing has come. */
+static int look(struct sock_conn *conn, uint8_t *bytes, size_t size)
+{
+    ssize_t got;
+    do {
+        got = recv(conn->kernel, bytes, size, MSG_PEEK | MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got >= 0 ? (int)got : errno == EAGAIN ? -1 : 0;
+}
+
+static void take(struct sock_conn *conn, size_t count)
+{
+    uint8_t bytes[SOCK_HELLO_BYTES + 1];
+    ssize_t got;
+    do {
+        got = recv(conn->kernel, bytes, count, MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+}
+
+static bool put_bytes(struct sock_conn *conn, const void *bytes, size_t count)
+{
+    ssize_t sent;
+    do {
+        sent = send(conn->kernel, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)count;
+}
+
+static bool put_byte(struct sock_conn *conn, uint8_t byte)
+{
+    return put_bytes(conn, &byte, 1);
+}
+
+static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum sock_reason why)
+{
+    uint8_t bytes[SOCK_HELLO_BYTES];
+    struct sock_hello hello = {.kind = kind, .version = SOCK_HELLO_VERSION, .why = (uint8_t)why};
+    if (kind != SOCK_DECLINE) {
+        hello.host_length = (uint8_t)vipl_stream_nic_address(sock_device(), hello.host);
+        hello.window = vipl_stream_own_window();
+        memcpy(hello.nonce, conn->nonce, sizeof(hello.nonce));
+        memcpy(hello.device, sock_device_name(), strlen(sock_device_name()));
+    }
+    sock_hello_encode(&hello, bytes);
+    return put_bytes(conn, bytes, sizeof(bytes));
+}
+
+/* --- outcomes --- */
+
+static void drop_stream(struct sock_conn *conn)
+{
+    leave_list(conn);
+    if (conn->stream != NULL) {
+        vipl_stream_close(conn->stream);
+        conn->stream = NULL;
+    }
+}
+
+/* The kernel's socket has the connection. `strips` bytes of the handshake come first, and before
+ * them perhaps a message. */
+static void stay(struct sock_conn *conn, enum sock_reason reason, bool message, uint8_t strips)
+{
+    drop_stream(conn);
+    conn->strips_message = message;
+    conn->strips = strips;
+    sock_stats_count(reason);
+    sock_conn_change_locked(conn, message || strips > 0 ? SOCK_STRIPPING : SOCK_PLAIN);
+}
+
+static void lose(struct sock_conn *conn, int error, const char *why)
+{
+    if (why != NULL) {
+        vipl_log(VIPL_LOG_ERROR, "sockets: a connection is reset: %s", why);
+    }
+    drop_stream(conn);
+    shutdown(conn->kernel, SHUT_RDWR);
+    conn->error = error;
+    sock_stats_lost();
+    sock_conn_change_locked(conn, SOCK_BROKEN);
+}
+
+/* --- steps: each returns true if the state has changed --- */
+
+/* A part of a message has come. Returns true if the rest does not come. */
+static bool part_is_late(struct sock_conn *conn)
+{
+    conn->has_part = vipl_now_ns() - conn->since < PART_MS * ns_per_ms;
+    return !conn->has_part;
+}
+
+static bool say_hello(struct sock_conn *conn)
+{
+    if (sock_device() == NULL) {
+        stay(conn, SOCK_NO_DEVICE, false, 0);
+    } else if (vipl_entropy(conn->nonce, sizeof(conn->nonce)) != 0 || !put_message(conn, SOCK_HELLO, 0)) {
+        stay(conn, SOCK_NO_STREAM, false, 0);
+    } else {
+        conn->since = vipl_now_ns();
+        sock_conn_change_locked(conn, SOCK_HELLO_SENT);
+    }
+    return true;
+}
+
+static bool step_connecting(struct sock_conn *conn)
+{
+    short ready = kernel_ready(conn, POLLOUT);
+    if (ready == 0) {
+        return false;
+    }
+    if ((ready & (POLLERR | POLLHUP)) != 0) {
+        sock_conn_change_locked(conn, SOCK_PLAIN); /* the kernel tells the program why */
+        return true;
+    }
+    return say_hello(conn);
+}
+
+static void write_address(VIP_NET_ADDRESS *to, const uint8_t *host, unsigned length, const uint8_t *nonce)
+{
+    uint8_t *bytes = (uint8_t *)to + offsetof(VIP_NET_ADDRESS, HostAddress);
+    to->HostAddressLen = (VIP_UINT16)length;
+    to->DiscriminatorLen = SOCK_NONCE_BYTES;
+    memcpy(bytes, host, length);
+    memcpy(bytes + length, nonce, SOCK_NONCE_BYTES);
+}
+
+/* Makes the stream, and requests its connection to the peer's. */
+static enum sock_reason begin_join(struct sock_conn *conn)
+{
+    union {
+        VIP_NET_ADDRESS address;
+        uint8_t room[sizeof(VIP_NET_ADDRESS) + SOCK_HOST_BYTES + SOCK_NONCE_BYTES];
+    } own = {0}, peer = {0};
+    uint8_t host[SOCK_HOST_BYTES];
+    struct vipl_stream_nic *nic = sock_device();
+    if (!may_join(conn)) {
+        return SOCK_NOT_CONNECTED;
+    }
+    if (vipl_stream_new(nic, &conn->stream) != 0) {
+        return SOCK_NO_STREAM;
+    }
+    unsigned length = vipl_stream_nic_address(nic, host);
+    write_address(&own.address, host, length, conn->nonce);
+    write_address(&peer.address, conn->peer.host, conn->peer.host_length, conn->peer.nonce);
+    VIP_RETURN rc = VipConnectPeerRequest(vipl_stream_vi(conn->stream), &own.address, &peer.address, JOIN_MS);
+    return rc == VIP_SUCCESS ? SOCK_MOVED_TO_VIPL : SOCK_NOT_CONNECTED;
+}
+
+/* The client reads the server's first bytes. */
+static bool step_hello_sent(struct sock_conn *conn)
+{
+    uint8_t bytes[SOCK_HELLO_BYTES];
+    int count = look(conn, bytes, sizeof(bytes));
+    if (count < 0) {
+        return false;
+    }
+    if (count == 0) {
+        stay(conn, SOCK_NOT_CONNECTED, false, 0); /* the kernel tells the program how it ended */
+        return true;
+    }
+    if (!sock_hello_begins(bytes, (size_t)count)) {
+        put_byte(conn, SOCK_COMMIT_TCP);
+        stay(conn, SOCK_WROTE_FIRST, false, 0);
+        return true;
+    }
+    if (count < SOCK_HELLO_BYTES) {
+        if (part_is_late(conn)) {
+            lose(conn, ECONNRESET, "the server has sent a part of a message");
+            return true;
+        }
+        return false;
+    }
+    take(conn, SOCK_HELLO_BYTES);
+    if (!sock_hello_decode(bytes, &conn->peer) || conn->peer.kind == SOCK_HELLO ||
+        (conn->peer.kind == SOCK_WELCOME && conn->peer.version != SOCK_HELLO_VERSION)) {
+        lose(conn, ECONNRESET, "the server's reply is no message of the handshake");
+        return true;
+    }
+    if (conn->peer.kind == SOCK_DECLINE) {
+        enum sock_reason why = conn->peer.why > 0 && conn->peer.why < SOCK_REASONS
+                                   ? (enum sock_reason)conn->peer.why
+                                   : SOCK_NOT_CONNECTED;
+        put_byte(conn, SOCK_COMMIT_TCP);
+        stay(conn, why, false, 0);
+        return true;
+    }
+    enum sock_reason reason = begin_join(conn);
+    if (reason != SOCK_MOVED_TO_VIPL) {
+        put_byte(conn, SOCK_COMMIT_TCP);
+        stay(conn, reason, false, 1);
+    } else {
+        sock_conn_change_locked(conn, SOCK_JOINING);
+    }
+    return true;
+}
+
+/* Whether a program has written to the kernel's socket before, in another process. */
+static bool has_written(struct sock_conn *conn)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof(info);
+    return getsockopt(conn->kernel, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_bytes_sent > 0;
+}
+
+static bool decline(struct sock_conn *conn, enum sock_reason why)
+{
+    put_message(conn, SOCK_DECLINE, why);
+    stay(conn, why, false, 1);
+    return true;
+}
+
+/* The server answers HELLO, which it has taken. */
+static bool answer(struct sock_conn *conn)
+{
+    if (conn->peer.version != SOCK_HELLO_VERSION) {
+        return decline(conn, SOCK_OTHER_VERSION);
+    }
+    if (strcmp(conn->peer.device, sock_device_name()) != 0) {
+        return decline(conn, SOCK_OTHER_DEVICE);
+    }
+    if (sock_device() == NULL) {
+        return decline(conn, SOCK_NO_DEVICE);
+    }
+    enum sock_reason reason =
+        vipl_entropy(conn->nonce, sizeof(conn->nonce)) == 0 ? begin_join(conn) : SOCK_NO_STREAM;
+    if (reason != SOCK_MOVED_TO_VIPL) {
+        return decline(conn, reason);
+    }
+    if (!put_message(conn, SOCK_WELCOME, 0)) {
+        stay(conn, SOCK_NOT_CONNECTED, false, 1); /* the client has gone */
+        return true;
+    }
+    sock_conn_change_locked(conn, SOCK_JOINING);
+    return true;
+}
+
+/* The server reads the client's first bytes. */
+static bool step_unknown(struct sock_conn *conn)
+{
+    uint8_t bytes[SOCK_HELLO_BYTES + 1];
+    int count = look(conn, bytes, sizeof(bytes));
+    if (count < 0) {
+        return false;
+    }
+    if (count == 0 || !sock_hello_begins(bytes, (size_t)count)) {
+        stay(conn, SOCK_PEER_PLAIN, false, 0);
+        return true;
+    }
+    if (count < SOCK_HELLO_BYTES) {
+        if (part_is_late(conn)) {
+            stay(conn, SOCK_BAD_HELLO, false, 0); /* the program gets the bytes */
+            return true;
+        }
+        return false;
+    }
+    if (has_written(conn)) {
+        stay(conn, SOCK_WROTE_FIRST, true, 0);
+        return true;
+    }
+    if (!sock_hello_decode(bytes, &conn->peer) || conn->peer.kind != SOCK_HELLO) {
+        vipl_log(VIPL_LOG_ERROR, "sockets: a client has sent what is no message of the handshake");
+        stay(conn, SOCK_BAD_HELLO, false, 0);
+        return true;
+    }
+    if (count > SOCK_HELLO_BYTES) { /* the client did not want to wait */
+        take(conn, SOCK_HELLO_BYTES + 1);
+        stay(conn, SOCK_NOT_CONNECTED, false, 0);
+        return true;
+    }
+    take(conn, SOCK_HELLO_BYTES);
+    return answer(conn);
+}
+
+/* Takes the peer's byte if it has come. Returns false if the peer has gone instead. */
+static bool take_commit(struct sock_conn *conn)
+{
+    uint8_t byte;
+    int count = conn->peer_commit != 0 ? -1 : look(conn, &byte, 1);
+    if (count > 0) {
+        take(conn, 1);
+        conn->peer_commit = byte;
+    }
+    return count != 0;
+}
+
+/* The VIs could not be connected, or an end does not want them to be. The other's byte may yet
+ * come. */
+static bool refuse(struct sock_conn *conn, enum sock_reason reason)
+{
+    put_byte(conn, SOCK_COMMIT_TCP);
+    stay(conn, reason, false, conn->peer_commit == 0 ? 1 : 0);
+    return true;
+}
+
+static bool step_joining(struct sock_conn *conn)
+{
+    if (!take_commit(conn)) {
+        lose(conn, ECONNRESET, NULL);
+        return true;
+    }
+    if (conn->peer_commit == SOCK_COMMIT_TCP) {
+        return refuse(conn, SOCK_NOT_CONNECTED);
+    }
+    VIP_RETURN rc = VipConnectPeerDone(vipl_stream_vi(conn->stream), NULL);
+    if (rc == VIP_NOT_DONE) {
+        return false;
+    }
+    if (rc != VIP_SUCCESS) {
+        vipl_log(VIPL_LOG_REASON, "sockets: a connection stays with TCP: %s", VipxStrError(rc));
+        return refuse(conn, SOCK_NOT_CONNECTED);
+    }
+    if (!put_byte(conn, SOCK_COMMIT_VIPL)) {
+        lose(conn, ECONNRESET, NULL);
+        return true;
+    }
+    sock_conn_change_locked(conn, SOCK_COMMITTING);
+    return true;
+}
+
+static bool step_committing(struct sock_conn *conn)
+{
+    if (!take_commit(conn)) {
+        lose(conn, ECONNRESET, NULL);
+        return true;
+    }
+    if (conn->peer_commit == 0) {
+        return false;
+    }
+    if (conn->peer_commit == SOCK_COMMIT_VIPL) {
+        leave_list(conn);
+        vipl_stream_begin(conn->stream, conn->peer.window);
+        sock_stats_count(SOCK_MOVED_TO_VIPL);
+        sock_conn_change_locked(conn, SOCK_MOVED);
+    } else if (conn->peer_commit == SOCK_COMMIT_TCP) {
+        stay(conn, SOCK_NOT_CONNECTED, false, 0);
+    } else {
+        lose(conn, ECONNRESET, "the peer has sent neither of the two bytes that end the handshake");
+    }
+    return true;
+}
+
+/* Takes a message of the peer, if there is one, and then the bytes that follow it. */
+static bool step_stripping(struct sock_conn *conn)
+{
+    uint8_t bytes[SOCK_HELLO_BYTES];
+    int count = look(conn, bytes, conn->strips_message ? sizeof(bytes) : conn->strips);
+    if (count < 0) {
+        return false;
+    }
+    if (conn->strips_message && count > 0 && sock_hello_begins(bytes, (size_t)count)) {
+        conn->has_part = count < SOCK_HELLO_BYTES;
+        if (conn->has_part) {
+            return false;
+        }
+        take(conn, SOCK_HELLO_BYTES);
+        struct sock_hello hello;
+        bool is_decline = sock_hello_decode(bytes, &hello) && hello.kind == SOCK_DECLINE;
+        conn->strips_message = false;
+        conn->strips = is_decline ? 0 : 1;
+    } else if (conn->strips_message || count == 0) {
+        conn->strips_message = false;
+        conn->strips = 0;
+    } else {
+        take(conn, (size_t)count);
+        conn->strips = (uint8_t)(conn->strips - count);
+    }
+    if (conn->strips == 0) {
+        sock_conn_change_locked(conn, SOCK_PLAIN);
+    }
+    return true;
+}
+
+static bool step(struct sock_conn *conn)
+{
+    conn->has_part = false;
+    if (conn->kernel < 0) {
+        return false;
+    }
+    switch (sock_conn_state(conn)) {
+    case SOCK_CONNECTING:
+        return step_connecting(conn);
+    case SOCK_UNKNOWN:
+        return step_unknown(conn);
+    case SOCK_HELLO_SENT:
+        return step_hello_sent(conn);
+    case SOCK_JOINING:
+        return step_joining(conn);
+    case SOCK_COMMITTING:
+        return step_committing(conn);
+    case SOCK_STRIPPING:
+        return step_stripping(conn);
+    default:
+        return false;
+    }
+}
+
+/* --- from outside --- */
+
+static bool is_over(enum sock_state state)
+{
+    return state == SOCK_PLAIN || state == SOCK_LISTENING || state >= SOCK_MOVED;
+}
+
+/* The milliseconds, rounded up, that a write still waits for the outcome. */
+static int patience_left(const struct sock_conn *conn)
+{
+    uint64_t waited = vipl_now_ns() - conn->since;
+    return waited >= conn->patience ? 0 : (int)((conn->patience - waited + ns_per_ms - 1) / ns_per_ms);
+}
+
+/* Waits for the peer's last byte, which may be what it has said already. */
+static void finish_commit_locked(struct sock_conn *conn)
+{
+    struct pollfd fd = {.fd = conn->kernel, .events = POLLIN};
+    while (sock_conn_state(conn) == SOCK_COMMITTING && !step(conn)) {
+        if (poll(&fd, 1, COMMIT_MS) == 0) {
+            lose(conn, ECONNRESET, "the peer has not said whether its VI is connected");
+        }
+    }
+}
+
+static void give_up_locked(struct sock_conn *conn, enum sock_reason reason)
+{
+    switch (sock_conn_state(conn)) {
+    case SOCK_CONNECTING:
+        stay(conn, reason, false, 0);
+        break;
+    case SOCK_UNKNOWN:
+        stay(conn, reason, true, 0);
+        break;
+    case SOCK_HELLO_SENT:
+        put_byte(conn, SOCK_COMMIT_TCP);
+        stay(conn, reason, true, 0);
+        break;
+    case SOCK_JOINING:
+        refuse(conn, reason);
+        break;
+    case SOCK_COMMITTING:
+        finish_commit_locked(conn);
+        break;
+    default:
+        break;
+    }
+}
+
+/* What a thread waits for that waits for a connection in a handshake. */
+static void describe_locked(struct sock_conn *conn, short wanted, struct sock_now *now)
+{
+    bool writes = (wanted & POLLOUT) != 0;
+    now->kernel = POLLIN;
+    switch (now->state) {
+    case SOCK_CONNECTING:
+        now->kernel = POLLOUT;
+        break;
+    case SOCK_HELLO_SENT:
+        now->again_ms = writes ? patience_left(conn) : -1;
+        break;
+    case SOCK_UNKNOWN:
+        now->again_ms = writes ? patience_left(conn) : -1;
+        writes = now->again_ms == 0;
+        break;
+    case SOCK_JOINING:
+        now->kernel = conn->peer_commit == 0 ? POLLIN : 0;
+        now->again_ms = LOOK_MS;
+        break;
+    default:
+        break;
+    }
+    if (writes && (now->state == SOCK_STRIPPING || now->state == SOCK_UNKNOWN)) {
+        now->ready = kernel_ready(conn, POLLOUT) & (POLLOUT | POLLWRNORM);
+        now->kernel |= POLLOUT;
+        now->again_ms = -1;
+    }
+    if (conn->has_part) {
+        now->kernel &= ~POLLIN;
+        now->again_ms = PART_LOOK_MS;
+    }
+}
+
+struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted)
+{
+    struct sock_now now = {.state = sock_conn_state(conn), .again_ms = -1};
+    if (!is_over(now.state)) {
+        vipl_mutex_lock(&conn->lock);
+        while (step(conn)) {
+        }
+        if (sock_conn_state(conn) == SOCK_HELLO_SENT && (wanted & POLLOUT) != 0 && patience_left(conn) == 0) {
+            give_up_locked(conn, SOCK_NO_REPLY);
+            while (step(conn)) {
+            }
+        }
+        now.state = sock_conn_state(conn);
+        if (!is_over(now.state)) {
+            describe_locked(conn, wanted, &now);
+        }
+        vipl_mutex_unlock(&conn->lock);
+    }
+    if (now.state >= SOCK_MOVED) {
+        now.ready = sock_conn_ready(conn);
+    }
+    return now;
+}
+
+void sock_conn_give_up(struct sock_conn *conn, enum sock_reason reason)
+{
+    vipl_mutex_lock(&conn->lock);
+    give_up_locked(conn, reason);
+    vipl_mutex_unlock(&conn->lock);
+}
+
+/* A server's bytes stay where they are: another process that has the descriptor may read them. */
+void sock_handshake_close_locked(struct sock_conn *conn)
+{
+    switch (sock_conn_state(conn)) {
+    case SOCK_HELLO_SENT:
+    case SOCK_JOINING:
+        put_byte(conn, SOCK_COMMIT_TCP);
+        drop_stream(conn);
+        vipl_store_release(&conn->state, SOCK_PLAIN);
+        break;
+    case SOCK_COMMITTING:
+        finish_commit_locked(conn);
+        break;
+    default:
+        break;
+    }
+    leave_list(conn);
+}
+
+void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
+{
+    vipl_mutex_lock(&conn->lock);
+    conn->patience = (is_own_process ? OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
+    enter_list(conn);
+    while (step(conn)) {
+    }
+    vipl_mutex_unlock(&conn->lock);
+}
+
+/* Calls `each` for all connections of the list, which may leave it meanwhile. */
+static void for_all(void (*each)(struct sock_conn *conn, void *arg), void *arg)
+{
+    struct sock_conn *some[MOST_LOOKED_AT];
+    unsigned count = 0;
+    vipl_mutex_lock(&list_lock);
+    for (struct vipl_list *l = handshakes.next; l != &handshakes && count < MOST_LOOKED_AT; l = l->next) {
+        struct sock_conn *conn = VIPL_CONTAINER(l, struct sock_conn, link);
+        if (sock_file_get_used(&conn->file)) {
+            some[count++] = conn;
+        }
+    }
+    vipl_mutex_unlock(&list_lock);
+    for (unsigned i = 0; i < count; i++) {
+        each(some[i], arg);
+        sock_conn_put(some[i]);
+    }
+}
+
+struct watched {
+    struct pollfd fds[MOST_LOOKED_AT + 1];
+    unsigned count;
+    int ms;
+};
+
+static void watch(struct watched *watched, struct sock_conn *conn, const struct sock_now *now)
+{
+    vipl_mutex_lock(&conn->lock);
+    int kernel = conn->kernel;
+    vipl_mutex_unlock(&conn->lock);
+    watched->fds[watched->count++] = (struct pollfd){.fd = kernel, .events = now->kernel};
+    if (now->again_ms >= 0 && (watched->ms < 0 || now->again_ms < watched->ms)) {
+        watched->ms = now->again_ms;
+    }
+}
+
+static void advance_other(struct sock_conn *conn, void *arg)
+{
+    struct sock_now now = sock_conn_advance(conn, 0);
+    if (!is_over(now.state) && now.state != SOCK_HELLO_SENT) {
+        watch(arg, conn, &now);
+    }
+}
+
+/* Waits until something has happened to a connection in a handshake, or to any other one. */
+static int wait_for(struct sock_conn *conn, const struct sock_now *now, uint64_t deadline)
+{
+    struct watched watched = {.count = 0, .ms = vipl_ms_left(deadline)};
+    for_all(advance_other, &watched);
+    watch(&watched, conn, now);
+    int rc = poll(watched.fds, watched.count, watched.ms);
+    if (rc < 0 && errno == EINTR && (deadline != VIPL_NO_DEADLINE || !sock_signals_restart())) {
+        return EINTR;
+    }
+    return vipl_now_ns() >= deadline ? EAGAIN : 0;
+}
+
+int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t deadline)
+{
+    for (;;) {
+        struct sock_now now = sock_conn_advance(conn, wanted);
+        if (is_over(now.state) || (now.state == SOCK_STRIPPING && wanted == POLLOUT)) {
+            return 0;
+        }
+        if (now.state == SOCK_UNKNOWN && wanted == POLLOUT && now.again_ms < 0) {
+            sock_conn_give_up(conn, SOCK_WROTE_FIRST);
+            continue;
+        }
+        int error = blocks ? wait_for(conn, &now, deadline) : EAGAIN;
+        if (error != 0) {
+            return error;
+        }
+    }
+}
+
+static void give_up_for_fork(struct sock_conn *conn, void *unused)
+{
+    (void)unused;
+    sock_conn_give_up(conn, SOCK_FORKED);
+}
+
+void sock_handshake_before_fork(void)
+{
+    for_all(give_up_for_fork, NULL);
+}
+
+void sock_handshake_forked(void)
+{
+    vipl_mutex_init(&list_lock, VIPL_RANK_SOCK_LIST);
+    vipl_list_init(&handshakes);
+    joining_count = 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "sockets/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
+
+#include "sockets/conn.h"
+#include "sockets/io.h"
+
+/* The milliseconds of a timeout, rounded up; 0: there is none. */
+static uint32_t milliseconds(const struct timeval *time)
+{
+    const int64_t most = UINT32_MAX - 1;
+    int64_t ms = (int64_t)time->tv_sec > most / 1000
+                     ? most
+                     : (int64_t)time->tv_sec * 1000 + (time->tv_usec + 999) / 1000;
+    return ms < 0 ? 0 : (uint32_t)ms;
+}
+
+void sock_options_set(struct sock_conn *conn, int level, int name, const void *value, socklen_t length)
+{
+    if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO) &&
+        length >= sizeof(struct timeval)) {
+        struct timeval time;
+        memcpy(&time, value, sizeof(time));
+        vipl_store_relaxed(name == SO_RCVTIMEO ? &conn->receive_ms : &conn->send_ms, milliseconds(&time));
+    } else if (level == SOL_SOCKET && name == SO_LINGER && length >= sizeof(struct linger)) {
+        struct linger linger;
+        memcpy(&linger, value, sizeof(linger));
+        vipl_store_relaxed(&conn->resets, linger.l_onoff != 0 && linger.l_linger == 0);
+    }
+}
+
+void sock_options_read(struct sock_conn *conn, int fd)
+{
+    static const int names[] = {SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        union {
+            struct timeval time;
+            struct linger linger;
+        } value;
+        socklen_t length = sizeof(value);
+        if (getsockopt(fd, SOL_SOCKET, names[i], &value, &length) == 0) {
+            sock_options_set(conn, SOL_SOCKET, names[i], &value, length);
+        }
+    }
+}
+
+/* Whether only TCP can do what the option asks for. */
+static bool needs_tcp(int level, int name)
+{
+    if (level == SOL_SOCKET) {
+        return name == SO_ZEROCOPY || name == SO_OOBINLINE || name == SO_ATTACH_FILTER ||
+               name == SO_ATTACH_BPF;
+    }
+    return level == IPPROTO_TCP && (name == TCP_ULP || name == TCP_REPAIR || name == TCP_MD5SIG);
+}
+
+bool sock_options_may_set(struct sock_conn *conn, int level, int name)
+{
+    if (!needs_tcp(level, name)) {
+        return true;
+    }
+    sock_conn_give_up(conn, SOCK_OPTION);
+    return sock_conn_state(conn) != SOCK_MOVED;
+}
+
+int sock_options_get(struct sock_conn *conn, int level, int name, void *value, socklen_t *length)
+{
+    if (level != SOL_SOCKET || name != SO_ERROR || sock_conn_state(conn) < SOCK_MOVED) {
+        return SOCK_KERNEL;
+    }
+    int error = sock_conn_take_error(conn);
+    socklen_t size = *length < sizeof(error) ? *length : sizeof(error);
+    memcpy(value, &error, size);
+    *length = size;
+    return 0;
+}
+
+int sock_options_ioctl(struct sock_conn *conn, unsigned long command, void *argument)
+{
+    if (command == FIOASYNC) {
+        sock_conn_give_up(conn, SOCK_OPTION);
+    }
+    enum sock_state state = sock_conn_advance(conn, command == FIONREAD ? POLLIN : 0).state;
+    if (state == SOCK_PLAIN || state == SOCK_LISTENING || (state == SOCK_STRIPPING && command != FIONREAD)) {
+        return SOCK_KERNEL;
+    }
+    size_t bytes;
+    switch (command) {
+    case FIONREAD:
+        bytes = state == SOCK_MOVED ? vipl_stream_pending(conn->stream) : 0;
+        break;
+    case SIOCOUTQ:
+    case SIOCOUTQNSD:
+        bytes = state == SOCK_MOVED ? vipl_stream_unsent(conn->stream) : 0;
+        break;
+    case FIOASYNC:
+        errno = EOPNOTSUPP;
+        return -1;
+    default:
+        return SOCK_KERNEL;
+    }
+    *(int *)argument = bytes > INT_MAX ? INT_MAX : (int)bytes;
+    return 0;
+}
+
+void sock_options_nonblocking(struct sock_conn *conn, bool nonblocking)
+{
+    vipl_store_relaxed(&conn->nonblocking, nonblocking);
+}

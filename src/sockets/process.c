@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "sockets/process.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "os/os.h"
+#include "os/os_atomic.h"
+#include "sockets/attach.h"
+#include "sockets/conn.h"
+#include "sockets/real.h"
+
+enum { DRAIN_MS = 2000 };
+
+static uint32_t process; /* atomic: of which this memory is */
+
+bool sock_process_is_own(void)
+{
+    return (uint32_t)getpid() == vipl_load_relaxed(&process);
+}
+
+static void end_handshakes(void)
+{
+    if (sock_process_is_own() && sock_enter()) {
+        sock_handshake_before_fork();
+        sock_leave();
+    }
+}
+
+static void inherit(int fd, struct sock_file *file, void *arg)
+{
+    unsigned *foreign = arg;
+    (void)fd;
+    if (file->kind == &sock_conn_kind) {
+        *foreign += sock_conn_forked(VIPL_CONTAINER(file, struct sock_conn, file)) ? 1 : 0;
+    }
+    sock_file_put(file);
+}
+
+/* The child has the parent's memory and descriptors, and only the thread that has forked. */
+static void in_child(void)
+{
+    unsigned foreign = 0;
+    vipl_store_relaxed(&process, (uint32_t)getpid());
+    sock_table_forked();
+    sock_handshake_forked();
+    sock_device_forked();
+    sock_conns_forked();
+    sock_table_each(0, INT_MAX, inherit, &foreign);
+    if (foreign > 0) {
+        vipl_log(VIPL_LOG_INFO, "sockets: %u moved descriptors are the parent's, and reset in this process",
+                 foreign);
+    }
+}
+
+static void end_one(int fd, struct sock_file *file, void *unused)
+{
+    (void)unused;
+    sock_file_put(file);
+    sock_table_drop(fd);
+}
+
+void sock_process_end(void)
+{
+    if (sock_process_is_own() && sock_enter()) {
+        sock_table_each(0, INT_MAX, end_one, NULL);
+        vipl_stream_drain(DRAIN_MS);
+        sock_leave();
+    }
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    int before = errno;
+    sock_real();
+    vipl_store_relaxed(&process, (uint32_t)getpid());
+    pthread_atfork(end_handshakes, NULL, in_child);
+    if (sock_enter()) {
+        sock_attach_inherited();
+        sock_leave();
+    }
+    errno = before;
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+    sock_process_end();
+}
