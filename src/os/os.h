@@ -145,6 +145,11 @@ int vipl_around_fork(void (*before)(void), void (*parent)(void), void (*child)(v
 void vipl_fd_begin(void);
 void vipl_fd_end(void);
 void vipl_fd_own(int fd); /* registers a descriptor */
+bool vipl_fd_is_own(int fd);
+/* Has later descriptors of the library be at this number or above it, so that the program's own
+ * have the numbers that they would have without the library; if the limit of descriptors allows
+ * that. */
+void vipl_fd_keep_above(int least);
 /* To be called before the descriptor is closed by other means than vipl_fd_close(). */
 void vipl_fd_disown(int fd);
 void vipl_fd_close(int fd); /* disowns and closes a descriptor; does nothing if fd < 0 */

@@ -77,6 +77,13 @@ void vipl_fd_own(int fd)
     vipl_fetch_or(&owned[word], UINT32_C(1) << (uint32_t)fd % WORD_BITS);
 }
 
+bool vipl_fd_is_own(int fd)
+{
+    uint32_t word = (uint32_t)fd / WORD_BITS;
+    return fd >= 0 && word < vipl_load_relaxed(&owned_words) &&
+           (vipl_load_relaxed(&owned[word]) >> (uint32_t)fd % WORD_BITS & 1) != 0;
+}
+
 void vipl_fd_disown(int fd)
 {
     uint32_t word = (uint32_t)fd / WORD_BITS;

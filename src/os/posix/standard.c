@@ -16,8 +16,16 @@
 #endif
 
 #include "os/os.h"
+#include "os/os_atomic.h"
 
 enum { STANDARD = 3 };
+
+static uint32_t least_wanted = STANDARD; /* atomic: where the library's descriptors begin */
+
+void vipl_fd_keep_above(int least)
+{
+    vipl_store_relaxed(&least_wanted, least < STANDARD ? STANDARD : (uint32_t)least);
+}
 
 /* Moves a descriptor that has just been opened to a number above 2. Returns what vipl_fd_adopt()
  * returns. */
@@ -26,10 +34,21 @@ static int lift_descriptor(int *fd)
     if (*fd < 0) {
         return errno;
     }
-    if (*fd >= STANDARD) {
+    int wanted = (int)vipl_load_relaxed(&least_wanted);
+    if (*fd >= wanted) {
         return 0;
     }
     int low = *fd;
+    if (wanted > STANDARD) {
+        int high = vipl_resource_fails(EMFILE) ? -1 : fcntl(low, F_DUPFD_CLOEXEC, wanted);
+        if (high >= 0) {
+            *fd = high;
+            close(low);
+        }
+        if (*fd >= STANDARD) {
+            return 0;
+        }
+    }
     *fd = vipl_resource_fails(EMFILE) ? -1 : fcntl(low, F_DUPFD_CLOEXEC, STANDARD);
     int error = *fd < 0 ? errno : 0;
     close(low);
