@@ -123,7 +123,7 @@ unsigned vipl_stream_events_locked(struct vipl_stream *stream)
     bool broken = aborted || (stream->lost && !stream->state.fin_received);
     bool refuses = ended && (stream->lost || stream->state.close_received);
     unsigned events = 0;
-    if (stream->first != stream->last || stream->offered.length > 0 || ended || aborted) {
+    if (stream->first != stream->last || stream->offered.length > 0 || ended || aborted || stream->stopped) {
         events |= VIPL_STREAM_READABLE;
     }
     if (refuses || stream->state.finishing || aborted ||
@@ -219,6 +219,15 @@ void vipl_stream_destroy(struct vipl_stream *stream)
     VipDeregisterMem(stream->nic->nic, stream->memory, stream->region);
     vipl_unreserve(stream->memory, MEMORY_BYTES);
     vipl_free(stream);
+}
+
+void vipl_stream_stop(struct vipl_stream *stream)
+{
+    vipl_mutex_lock(&stream->lock);
+    stream->stopped = true;
+    stream->arrivals++;
+    vipl_stream_notify_locked(stream);
+    vipl_mutex_unlock(&stream->lock);
 }
 
 void vipl_stream_abort(struct vipl_stream *stream)

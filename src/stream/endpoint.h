@@ -60,7 +60,8 @@ struct vipl_stream {
     /* atomic: 1: ended by this end. Set without the lock, before VipDisconnect(), so that a
      * thread that sees the connection end sees why. */
     uint32_t aborted;
-    bool over; /* the owner's reference was given back */
+    bool stopped; /* see vipl_stream_stop() */
+    bool over;    /* the owner's reference was given back */
 };
 
 static inline bool vipl_stream_is_aborted(const struct vipl_stream *stream)

@@ -125,7 +125,7 @@ static int receive_locked(struct vipl_stream *stream, const struct vipl_iov *pie
     if (stream->offered.length > 0 && !stream->lost) {
         return peek ? EAGAIN : vipl_stream_read_locked(stream, pieces, count, received);
     }
-    if (stream->state.fin_received) {
+    if (stream->state.fin_received || (stream->stopped && !stream->lost)) {
         return 0;
     }
     return stream->lost ? ECONNRESET : EAGAIN;

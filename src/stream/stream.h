@@ -105,6 +105,9 @@ size_t vipl_stream_unsent(struct vipl_stream *stream);  /* bytes that the peer h
 
 /* Sends nothing more, and tells the peer, at the latest when it reads again. */
 void vipl_stream_finish(struct vipl_stream *stream);
+/* Receives nothing more, as after shutdown(SHUT_RD): the stream is readable for good, and is at its
+ * end whenever nothing is there. The peer is not told. */
+void vipl_stream_stop(struct vipl_stream *stream);
 /* Ends the connection at once; the peer sees a reset. Calls that wait in other threads end. */
 void vipl_stream_abort(struct vipl_stream *stream);
 /* Finishes and frees the stream. If the peer has yet to fetch what was sent, a thread of the

@@ -79,6 +79,20 @@ TEST_CASE("pieces are gathered and scattered")
     CHECK(std::string(x, 3) + y == "abcdefg");
 }
 
+TEST_CASE("an end that has stopped receiving reads what is there, and then the end")
+{
+    Pair pair;
+    auto reader = std::async(std::launch::async, [&] { return pair.two.await(VIPL_STREAM_READABLE); });
+    vipl_stream_stop(pair.two);
+    CHECK(reader.get()); // a thread that waits wakes up
+    CHECK(pair.two.receive(1).empty());
+    pair.one.send("late");
+    CHECK(eventually([&] { return vipl_stream_pending(pair.two) == 4; }));
+    CHECK(pair.two.receive(9) == "late");
+    pair.two.send("the peer does not notice");
+    CHECK(pair.one.receive(24) == "the peer does not notice");
+}
+
 TEST_CASE("a writer whose peer does not read is refused, and goes on when the peer has read")
 {
     Pair pair;
