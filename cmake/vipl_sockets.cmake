@@ -5,14 +5,15 @@
 set(vipl_sockets_names ${PROJECT_SOURCE_DIR}/src/sockets/sock_names.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${vipl_sockets_names})
 file(READ ${vipl_sockets_names} vipl_sockets_list)
-string(REGEX MATCHALL "SOCK_[A-Z]+\\([^,]+,[ \n]*[a-zA-Z0-9_]+" vipl_sockets_list "${vipl_sockets_list}")
-list(TRANSFORM vipl_sockets_list REPLACE ".*[ \n,]([a-zA-Z0-9_]+)$" "\\1")
+string(REGEX MATCHALL "\nSOCK_(LIST\\(|[A-Z]+\\([^,]+,[ \n]*)[a-zA-Z0-9_]+" vipl_sockets_list "${vipl_sockets_list}")
+list(TRANSFORM vipl_sockets_list REPLACE ".*[ \n,(]([a-zA-Z0-9_]+)$" "\\1")
 list(TRANSFORM vipl_sockets_list PREPEND "LINKER:--wrap=" OUTPUT_VARIABLE vipl_sockets_wraps)
 string(REPLACE ";" ";\n    " vipl_sockets_globals "${vipl_sockets_list}")
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/src/sockets/sockets.map
      CONTENT "{\n  global:\n    @vipl_sockets_globals@;\n  local:\n    *;\n};\n" @ONLY)
 
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/sockets/interpose.c ${PROJECT_SOURCE_DIR}/src/sockets/interpose_wait.c
+                            ${PROJECT_SOURCE_DIR}/src/sockets/stdio.c ${PROJECT_SOURCE_DIR}/src/sockets/exec.c
                             PROPERTIES COMPILE_OPTIONS -fvisibility=default)
 add_library(vipl_sockets SHARED ${vipl_library_objects} $<TARGET_OBJECTS:vipl_stream_objects> $<TARGET_OBJECTS:vipl_sockets_parts>
             $<TARGET_OBJECTS:vipl_sockets_objects>)

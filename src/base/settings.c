@@ -32,6 +32,7 @@ static const struct vipl_setting settings[] = {
     {.name = "VIPL_SOCKETS_RULES", .kind = VIPL_SETTING_PATH},
     {.name = "VIPL_TRACE", .kind = VIPL_SETTING_PATH},
     {.name = "VIPL_DEVICE", .kind = VIPL_SETTING_DEVICE},
+    {.name = "VIPL_SOCKETS_FAULT", .kind = VIPL_SETTING_TEXT, .environment_only = true},
     {.name = "VIPL_SOCKETS_DEVICE", .kind = VIPL_SETTING_DEVICE},
     {.name = "VIPL_DEVICE_ALIASES", .kind = VIPL_SETTING_ALIASES},
     {.name = "VIPL_FAULTS", .kind = VIPL_SETTING_TEXT},

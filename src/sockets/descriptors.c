@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <unistd.h>
 
 #include "sockets/conn.h"
 #include "sockets/options.h"
 #include "sockets/process.h"
 #include "sockets/real.h"
+
+enum { MOST_LIBRARYS = 1 << 20 }; /* the library has no descriptor beyond */
 
 static bool is_known(int fd)
 {
@@ -19,9 +22,23 @@ static bool is_known(int fd)
     return file != NULL;
 }
 
+/* Whether the descriptor is the library's, so that the program has none of that number. */
+static bool is_librarys(int fd)
+{
+    struct sock_file *file = sock_file_of_kind(fd, &sock_mark_kind);
+    if (file != NULL) {
+        sock_file_put(file);
+    }
+    return file != NULL || vipl_fd_is_own(fd);
+}
+
 bool sock_descriptor_drop(int fd)
 {
     int error = errno;
+    if (is_librarys(fd) && sock_process_is_own()) {
+        errno = EBADF;
+        return false;
+    }
     if (!is_known(fd) || !sock_process_is_own()) {
         return true;
     }
@@ -54,7 +71,43 @@ int sock_descriptor_duplicated(int fd, int to)
 
 bool sock_descriptor_may_replace(int fd, int to)
 {
-    return !is_known(to) || fcntl(fd, F_GETFD) < 0 || sock_descriptor_drop(to);
+    return (!is_known(to) && !is_librarys(to)) || fcntl(fd, F_GETFD) < 0 || sock_descriptor_drop(to);
+}
+
+static void drop_each(int fd, struct sock_file *file, void *unused)
+{
+    (void)unused;
+    bool is_mark = file->kind == &sock_mark_kind;
+    sock_file_put(file);
+    if (!is_mark) {
+        sock_table_drop(fd);
+    }
+}
+
+int sock_descriptors_close(unsigned first, unsigned last, int flags)
+{
+    bool is_own = sock_process_is_own();
+    if (first > last || (flags & CLOSE_RANGE_CLOEXEC) != 0 || !is_own) {
+        return SOCK_REAL(close_range)(first, last, flags);
+    }
+    if (!sock_enter()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    unsigned most = last < MOST_LIBRARYS ? last : MOST_LIBRARYS;
+    int result = 0;
+    sock_table_each(first, last, drop_each, NULL);
+    for (unsigned fd = first; fd <= most && result == 0; fd++) {
+        if (is_librarys((int)fd)) {
+            result = first < fd ? SOCK_REAL(close_range)(first, fd - 1, flags) : 0;
+            first = fd + 1;
+        }
+    }
+    if (result == 0 && first <= last) {
+        result = SOCK_REAL(close_range)(first, last, flags);
+    }
+    sock_leave();
+    return result;
 }
 
 bool sock_descriptor_is_kernels(int fd)

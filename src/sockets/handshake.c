@@ -23,6 +23,7 @@
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "sockets/conn.h"
+#include "sockets/fault.h"
 #include "sockets/signals.h"
 #include "vipl/posix.h"
 
@@ -219,10 +220,13 @@ static enum sock_reason begin_join(struct sock_conn *conn)
     if (!may_join(conn)) {
         return SOCK_NOT_CONNECTED;
     }
-    if (vipl_stream_new(nic, &conn->stream) != 0) {
+    if (sock_fault_is(SOCK_FAULT_STREAM) || vipl_stream_new(nic, &conn->stream) != 0) {
         return SOCK_NO_STREAM;
     }
     unsigned length = vipl_stream_nic_address(nic, host);
+    if (sock_fault_is(SOCK_FAULT_JOIN)) {
+        conn->peer.nonce[0] ^= 1;
+    }
     write_address(&own.address, host, length, conn->nonce);
     write_address(&peer.address, conn->peer.host, conn->peer.host_length, conn->peer.nonce);
     VIP_RETURN rc = VipConnectPeerRequest(vipl_stream_vi(conn->stream), &own.address, &peer.address, JOIN_MS);
@@ -301,7 +305,7 @@ static bool answer(struct sock_conn *conn)
     if (strcmp(conn->peer.device, sock_device_name()) != 0) {
         return decline(conn, SOCK_OTHER_DEVICE);
     }
-    if (sock_device() == NULL) {
+    if (sock_device() == NULL || sock_fault_is(SOCK_FAULT_DECLINE)) {
         return decline(conn, SOCK_NO_DEVICE);
     }
     enum sock_reason reason =
@@ -384,11 +388,14 @@ static bool step_joining(struct sock_conn *conn)
     if (conn->peer_commit == SOCK_COMMIT_TCP) {
         return refuse(conn, SOCK_NOT_CONNECTED);
     }
+    if (sock_fault_is(SOCK_FAULT_DIE)) {
+        vipl_process_end();
+    }
     VIP_RETURN rc = VipConnectPeerDone(vipl_stream_vi(conn->stream), NULL);
     if (rc == VIP_NOT_DONE) {
         return false;
     }
-    if (rc != VIP_SUCCESS) {
+    if (rc != VIP_SUCCESS || sock_fault_is(SOCK_FAULT_COMMIT)) {
         vipl_log(VIPL_LOG_REASON, "sockets: a connection stays with TCP: %s", VipxStrError(rc));
         return refuse(conn, SOCK_NOT_CONNECTED);
     }

@@ -4,6 +4,7 @@
  * is the kernel's, or is no connection, it makes the kernel's call.
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,6 +14,7 @@
 #include "sockets/attach.h"
 #include "sockets/conn.h"
 #include "sockets/descriptors.h"
+#include "sockets/interpose.h"
 #include "sockets/io.h"
 #include "sockets/options.h"
 #include "sockets/process.h"
@@ -406,6 +408,20 @@ int close(int fd)
     return sock_descriptor_drop(fd) ? SOCK_REAL(close)(fd) : -1;
 }
 
+int close_range(unsigned first, unsigned last, int flags)
+{
+    return sock_descriptors_close(first, last, flags);
+}
+
+void closefrom(int first)
+{
+    int error = errno;
+    if (sock_descriptors_close(first < 0 ? 0 : (unsigned)first, UINT_MAX, 0) != 0) {
+        SOCK_REAL(closefrom)(first);
+    }
+    errno = error;
+}
+
 int dup(int fd)
 {
     return sock_descriptor_duplicated(fd, SOCK_REAL(dup)(fd));
@@ -439,4 +455,21 @@ void _exit(int status)
 void _Exit(int status)
 {
     _exit(status);
+}
+
+/* --- for the library itself --- */
+
+ssize_t sock_program_recv(int fd, void *to, size_t size, int flags)
+{
+    return recv(fd, to, size, flags);
+}
+
+ssize_t sock_program_send(int fd, const void *from, size_t size, int flags)
+{
+    return send(fd, from, size, flags);
+}
+
+int sock_program_close(int fd)
+{
+    return close(fd);
 }

@@ -121,8 +121,7 @@ static ssize_t receive_moved(struct transfer *transfer, bool peeks, bool waits_f
             }
             continue;
         }
-        if (error == EAGAIN && (transfer->done == 0 || waits_for_all) &&
-            (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_READ) == 0) {
+        if (error == EAGAIN && (transfer->done == 0 || waits_for_all)) {
             error = wait_stream(transfer, VIPL_STREAM_READABLE);
             if (error == 0) {
                 continue;
@@ -304,6 +303,9 @@ int sock_io_shutdown(struct sock_conn *conn, int how)
     }
     uint32_t bits = (how != SHUT_WR ? SOCK_SHUT_READ : 0) | (how != SHUT_RD ? SOCK_SHUT_WRITE : 0);
     vipl_fetch_or(&conn->shut, bits);
+    if (how != SHUT_WR) {
+        vipl_stream_stop(conn->stream);
+    }
     if (how != SHUT_RD) {
         vipl_stream_finish(conn->stream);
     }

@@ -9,18 +9,30 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/pool.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "sockets/real.h"
+#include "sockets/table.h"
 
 enum { BACKLOG = 4096, LOWEST_FD = 512 };
 
 struct sock_mark {
-    uint16_t port;     /* constant */
-    uint32_t fd;       /* atomic: the listening socket; NO_FD: another process has the name */
-    uint32_t asked_at; /* atomic: seconds on the clock when a client asked last */
+    struct sock_file file; /* the table knows the descriptor, so that the program cannot close it */
+    struct vipl_list link; /* in the pool: free */
+    uint16_t port;         /* constant */
+    uint32_t fd;           /* atomic: the listening socket; NO_FD: another process has the name */
+    uint32_t asked_at;     /* atomic: seconds on the clock when a client asked last */
 };
 #define NO_FD UINT32_MAX
+
+static void make_mark(void *object)
+{
+    struct sock_mark *mark = object;
+    mark->file.kind = &sock_mark_kind;
+}
+
+static struct vipl_pool marks = VIPL_POOL_INIT(marks, struct sock_mark, link, make_mark);
 
 static socklen_t name_of(uint16_t port, struct sockaddr_un *name)
 {
@@ -56,13 +68,48 @@ static int listen_for(uint16_t port)
     return fd;
 }
 
+static void take_name(struct sock_mark *mark)
+{
+    int fd = listen_for(mark->port);
+    if (fd >= 0 && vipl_compare_exchange(&mark->fd, NO_FD, (uint32_t)fd)) {
+        sock_table_set(fd, &mark->file);
+    } else if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* The descriptor stays open until the mark is freed. */
+static void nothing(struct sock_file *file)
+{
+    (void)file;
+}
+
+static void nothing_moved(struct sock_file *file, int fd, int other)
+{
+    (void)file;
+    (void)fd;
+    (void)other;
+}
+
+static void free_mark(struct sock_file *file)
+{
+    vipl_pool_put(&marks, VIPL_CONTAINER(file, struct sock_mark, file));
+}
+
+const struct sock_file_kind sock_mark_kind = {nothing, nothing_moved, free_mark};
+
 struct sock_mark *sock_mark_new(uint16_t port)
 {
-    struct sock_mark *mark = vipl_zalloc(sizeof(*mark));
-    if (mark != NULL) {
-        mark->port = port;
-        mark->fd = (uint32_t)listen_for(port);
+    struct sock_mark *mark = vipl_pool_get(&marks);
+    if (mark == NULL) {
+        return NULL;
     }
+    vipl_list_init(&mark->link);
+    mark->port = port;
+    mark->fd = NO_FD;
+    mark->asked_at = 0;
+    vipl_store_release(&mark->file.refs, 1); /* pairs with sock_file_of() */
+    take_name(mark);
     return mark;
 }
 
@@ -70,9 +117,15 @@ void sock_mark_free(struct sock_mark *mark)
 {
     uint32_t fd = vipl_load_relaxed(&mark->fd);
     if (fd != NO_FD) {
+        sock_table_drop((int)fd);
         close((int)fd);
     }
-    vipl_free(mark);
+    sock_file_put(&mark->file);
+}
+
+void sock_marks_forked(void)
+{
+    vipl_pool_abandon(&marks);
 }
 
 static uint32_t seconds(void)
@@ -84,10 +137,7 @@ bool sock_mark_keep(struct sock_mark *mark)
 {
     uint32_t fd = vipl_load_relaxed(&mark->fd);
     if (fd == NO_FD) {
-        uint32_t mine = (uint32_t)listen_for(mark->port);
-        if (mine != NO_FD && !vipl_compare_exchange(&mark->fd, NO_FD, mine)) {
-            close((int)mine);
-        }
+        take_name(mark);
         return true; /* clients may have asked the one who has the name */
     }
     for (;;) {

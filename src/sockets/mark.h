@@ -21,6 +21,7 @@ struct sock_mark;
  * sock_mark_keep() when it has become free. */
 struct sock_mark *sock_mark_new(uint16_t port);
 void sock_mark_free(struct sock_mark *mark);
+void sock_marks_forked(void);
 /* To be called now and then: takes the clients that have asked, so that more can ask. Returns true
  * if there have been any within the last second. */
 bool sock_mark_keep(struct sock_mark *mark);

@@ -3,17 +3,21 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "sockets/attach.h"
 #include "sockets/conn.h"
+#include "sockets/mark.h"
 #include "sockets/real.h"
 
-enum { DRAIN_MS = 2000 };
+enum { DRAIN_MS = 2000, STRIP_MS = 100, OWN_FDS = 512 };
 
 static uint32_t process; /* atomic: of which this memory is */
 
@@ -49,6 +53,7 @@ static void in_child(void)
     sock_handshake_forked();
     sock_device_forked();
     sock_conns_forked();
+    sock_marks_forked();
     sock_table_each(0, INT_MAX, inherit, &foreign);
     if (foreign > 0) {
         vipl_log(VIPL_LOG_INFO, "sockets: %u moved descriptors are the parent's, and reset in this process",
@@ -72,11 +77,42 @@ void sock_process_end(void)
     }
 }
 
+/* What is left of a handshake would be the new program's bytes. */
+static void hand_over(int fd, struct sock_file *file, void *unused)
+{
+    struct sock_conn *conn = VIPL_CONTAINER(file, struct sock_conn, file);
+    (void)unused;
+    if (file->kind == &sock_conn_kind) {
+        enum sock_state state = sock_conn_state(conn);
+        if (state != SOCK_UNKNOWN && state != SOCK_LISTENING) {
+            sock_conn_give_up(conn, SOCK_OPTION);
+            sock_conn_await(conn, POLLIN, true, vipl_deadline(STRIP_MS));
+        }
+        if (sock_conn_state(conn) >= SOCK_MOVED) {
+            sock_table_drop(fd);
+            shutdown(fd, SHUT_RDWR); /* the new program finds the end */
+        }
+    }
+    sock_file_put(file);
+}
+
+void sock_process_exec(void)
+{
+    int error = errno;
+    if (sock_process_is_own() && sock_enter()) {
+        sock_table_each(0, INT_MAX, hand_over, NULL);
+        vipl_stream_drain(DRAIN_MS);
+        sock_leave();
+    }
+    errno = error;
+}
+
 __attribute__((constructor)) static void start(void)
 {
     int before = errno;
     sock_real();
     vipl_store_relaxed(&process, (uint32_t)getpid());
+    vipl_fd_keep_above(OWN_FDS);
     pthread_atfork(end_handshakes, NULL, in_child);
     if (sock_enter()) {
         sock_attach_inherited();

@@ -11,4 +11,8 @@ bool sock_process_is_own(void);
 /* The program ends: its connections end as the kernel would end them, and what was sent arrives. */
 void sock_process_end(void);
 
+/* exec is about to be called: moved connections end, and others are without bytes of the handshake
+ * as far as that is possible. */
+void sock_process_exec(void);
+
 #endif

@@ -17,9 +17,11 @@ static void find(void)
 {
 #define SOCK_NAME(type, name, parameters, arguments) *(void **)(void *)&real.name = dlsym(RTLD_NEXT, #name);
 #define SOCK_VARIADIC(type, name, command) *(void **)(void *)&real.name = dlsym(RTLD_NEXT, #name);
+#define SOCK_LIST(name)
 #include "sockets/sock_names.h"
 #undef SOCK_NAME
 #undef SOCK_VARIADIC
+#undef SOCK_LIST
     vipl_store_release(&is_found, 1);
 }
 
@@ -45,9 +47,11 @@ const struct sock_real *sock_real(void)
     { \
         return sock_real()->name(fd, what, argument); \
     }
+#define SOCK_LIST(name)
 #include "sockets/sock_names.h"
 #undef SOCK_NAME
 #undef SOCK_VARIADIC
+#undef SOCK_LIST
 
 /* --- calls of the program --- */
 

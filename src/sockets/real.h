@@ -25,9 +25,11 @@
 struct sock_real {
 #define SOCK_NAME(type, name, parameters, arguments) type(*name) parameters;
 #define SOCK_VARIADIC(type, name, command) type (*name)(int, command, ...);
+#define SOCK_LIST(name)
 #include "sockets/sock_names.h"
 #undef SOCK_NAME
 #undef SOCK_VARIADIC
+#undef SOCK_LIST
 };
 /* Looks all of them up at the first call. */
 const struct sock_real *sock_real(void);

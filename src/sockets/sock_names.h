@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions that the sockets library puts in the place of the C library's: result, name,
  * parameters and arguments, each on a line of its own. A variadic one has a descriptor and a
- * command of the type that is named. To be included with SOCK_NAME and SOCK_VARIADIC defined.
- * cmake/vipl_sockets.cmake reads the names too. */
+ * command of the type that is named; SOCK_LIST names those with arguments up to a NULL. To be
+ * included with all three defined. cmake/vipl_sockets.cmake reads the names too. */
 
 /* interpose.c */
 SOCK_NAME(int, connect, (int fd, const struct sockaddr *to, socklen_t length), (fd, to, length))
@@ -47,7 +47,6 @@ SOCK_NAME(int, getsockopt, (int fd, int level, int name, void *value, socklen_t 
           (fd, level, name, value, length))
 SOCK_NAME(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length),
           (fd, level, name, value, length))
-SOCK_NAME(FILE *, fdopen, (int fd, const char *mode), (fd, mode))
 SOCK_NAME(ssize_t, __read_chk, (int fd, void *to, size_t size, size_t room), (fd, to, size, room))
 SOCK_NAME(ssize_t, __recv_chk, (int fd, void *to, size_t size, size_t room, int flags),
           (fd, to, size, room, flags))
@@ -56,6 +55,19 @@ SOCK_NAME(ssize_t, __recvfrom_chk,
           (fd, to, size, room, flags, from, length))
 SOCK_NAME(void, _exit, (int status), (status))
 SOCK_NAME(void, _Exit, (int status), (status))
+
+/* stdio.c */
+SOCK_NAME(FILE *, fdopen, (int fd, const char *mode), (fd, mode))
+
+/* exec.c */
+SOCK_NAME(int, execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+SOCK_NAME(int, execv, (const char *path, char *const argv[]), (path, argv))
+SOCK_NAME(int, execvp, (const char *file, char *const argv[]), (file, argv))
+SOCK_NAME(int, execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
+SOCK_NAME(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+SOCK_LIST(execl)
+SOCK_LIST(execlp)
+SOCK_LIST(execle)
 
 /* interpose_wait.c */
 SOCK_NAME(int, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout))

@@ -28,6 +28,7 @@ struct sock_file_kind {
 };
 extern const struct sock_file_kind sock_conn_kind;  /* conn.c */
 extern const struct sock_file_kind sock_epoll_kind; /* epoll.c */
+extern const struct sock_file_kind sock_mark_kind;  /* mark.c: the library's; programs cannot close it */
 
 struct sock_file {
     const struct sock_file_kind *kind; /* constant in each pool */
