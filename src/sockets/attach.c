@@ -110,6 +110,11 @@ void sock_attach_connected(int fd, const struct sockaddr *to, socklen_t length)
     union address address = {0};
     enum sock_marked marked;
     memcpy(&address, to, length < sizeof(address) ? length : sizeof(address));
+    struct sock_conn *known = sock_conn_of(fd);
+    if (known != NULL) { /* a second connect(), which asks how the first one has ended */
+        sock_conn_put(known);
+        return;
+    }
     if (!is_tcp(fd)) {
         return;
     }
@@ -217,9 +222,4 @@ void sock_attach_inherited(void)
     if (folder != NULL) {
         closedir(folder);
     }
-}
-__attribute__((weak)) void sock_epoll_adopt(int fd, struct sock_conn *conn)
-{
-    (void)fd;
-    (void)conn;
 }

@@ -7,6 +7,7 @@
 #include "base/lock_rank.h"
 #include "base/pool.h"
 #include "sockets/mark.h"
+#include "sockets/wait.h"
 
 static void make_conn(void *object)
 {
@@ -57,6 +58,7 @@ static void closed(struct sock_file *file)
     conn->kernel = -1;
     sock_conn_change_locked(conn, sock_conn_state(conn));
     vipl_mutex_unlock(&conn->lock);
+    sock_epoll_forget(conn);
 }
 
 static void moved(struct sock_file *file, int fd, int other)

@@ -16,6 +16,7 @@
 #include "sockets/conn.h"
 #include "sockets/mark.h"
 #include "sockets/real.h"
+#include "sockets/wait.h"
 
 enum { DRAIN_MS = 2000, STRIP_MS = 100, OWN_FDS = 512 };
 
@@ -54,6 +55,7 @@ static void in_child(void)
     sock_device_forked();
     sock_conns_forked();
     sock_marks_forked();
+    sock_epolls_forked();
     sock_table_each(0, INT_MAX, inherit, &foreign);
     if (foreign > 0) {
         vipl_log(VIPL_LOG_INFO, "sockets: %u moved descriptors are the parent's, and reset in this process",

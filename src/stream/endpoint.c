@@ -175,6 +175,14 @@ uint32_t vipl_stream_arrivals(struct vipl_stream *stream)
     return arrivals;
 }
 
+uint32_t vipl_stream_rooms(struct vipl_stream *stream)
+{
+    vipl_mutex_lock(&stream->lock);
+    uint32_t rooms = stream->rooms;
+    vipl_mutex_unlock(&stream->lock);
+    return rooms;
+}
+
 size_t vipl_stream_unsent(struct vipl_stream *stream)
 {
     vipl_mutex_lock(&stream->lock);

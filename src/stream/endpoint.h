@@ -33,6 +33,8 @@ struct vipl_stream {
     struct vipl_stream_state state;
     struct vipl_list watches; /* vipl_stream_watch.link */
     uint32_t arrivals;        /* see vipl_stream_arrivals() */
+    uint32_t rooms;           /* see vipl_stream_rooms() */
+    bool wants_room;          /* a send did not find enough */
 
     /* Registered as one region: descriptors, then the buffers of receives, then those of sends.
      * Pages are there once they have been used. */

@@ -72,6 +72,10 @@ void vipl_stream_take_locked(struct vipl_stream *stream)
     stream->arrivals += news ? 1 : 0;
     if (any) {
         vipl_stream_flush_locked(stream);
+        if (stream->wants_room && vipl_stream_can_send_locked(stream, VIPL_STREAM_DATA)) {
+            stream->wants_room = false;
+            stream->rooms++;
+        }
         vipl_stream_notify_locked(stream);
     }
 }

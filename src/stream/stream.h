@@ -100,6 +100,8 @@ int vipl_stream_receive(struct vipl_stream *stream, const struct vipl_iov *piece
 unsigned vipl_stream_events(struct vipl_stream *stream);
 /* Changes whenever new bytes or an end have come: an edge. */
 uint32_t vipl_stream_arrivals(struct vipl_stream *stream);
+/* Changes whenever there is room again after a send that did not find enough. */
+uint32_t vipl_stream_rooms(struct vipl_stream *stream);
 size_t vipl_stream_pending(struct vipl_stream *stream); /* bytes that can be received now */
 size_t vipl_stream_unsent(struct vipl_stream *stream);  /* bytes that the peer has not taken yet */
 

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Epoll sets with moved connections in them.
+ *
+ * The program's own set, in the kernel, keeps the descriptors that are the kernel's, each with the
+ * program's events and data: for them nothing changes. As soon as a connection is added that is
+ * moved, or may be, the program's set gets one more member: a set of the library's own, with a
+ * random number as its data, by which the library finds it among the kernel's events. In the
+ * library's set are the kernel's sockets of connections whose handshake is not over, each to be
+ * reported once, and a waker. A moved connection is in no set of the kernel's; its stream notifies
+ * its entry, which puts the entry on the list of those to be looked at: a wait costs what is ready,
+ * and not what is there.
+ *
+ * The thread that waits drives the device, and sleeps for the device and the program's set. Other
+ * threads, and sets and poll() calls that this set is in, are woken by the waker.
+ *
+ * Locks: the set's lock guards the entries, and is held during calls for a connection (SOCK_CONN)
+ * and a stream; notifications take the ready lock only.
+ */
+#ifndef VIPL_SOCKETS_EPOLL_H
+#define VIPL_SOCKETS_EPOLL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/epoll.h>
+
+#include "base/list.h"
+#include "os/os.h"
+#include "os/os_mutex.h"
+#include "sockets/conn.h"
+#include "sockets/table.h"
+
+enum sock_place {
+    SOCK_IN_KERNEL,    /* the program's set has it */
+    SOCK_IN_HANDSHAKE, /* the library's set has it */
+    SOCK_IN_LIBRARY    /* no set has it: moved, or lost */
+};
+
+/* A member of a set. Guarded by the set's lock unless it says otherwise. */
+struct sock_entry {
+    struct sock_entry *next; /* of the same descriptor */
+    struct sock_epoll *set;  /* constant */
+    /* With a reference: the connection, or a set that is a member; NULL: the kernel's alone */
+    struct sock_file *file;
+    int fd; /* constant */
+    uint32_t events;
+    epoll_data_t data;
+    enum sock_place place;
+    uint32_t serial; /* constant: tells an entry from an earlier one of the same descriptor */
+    bool disarmed;   /* EPOLLONESHOT: was reported */
+    bool fresh;      /* an edge: added, modified, or changed without the stream's saying so */
+    uint32_t told;   /* of a handshake: the events that were reported last */
+    uint32_t arrivals;
+    uint32_t rooms;               /* as of the last report, see vipl_stream_arrivals() and _rooms() */
+    uint64_t again_at;            /* of a handshake: when to look again */
+    struct vipl_list member_link; /* the set's handshakes, or its member sets */
+    struct vipl_list ready_link;  /* guarded by the ready lock, as the next one */
+    struct vipl_list changed_link;
+    struct vipl_stream_watch watch;
+    struct vipl_stream *watched; /* the stream that has the watch; NULL: none */
+    struct sock_hook hook;
+    bool hooked;
+};
+
+struct sock_epoll {
+    struct sock_file file;
+    struct vipl_list link;        /* all sets, guarded by their lock (epoll.c); in the pool: free */
+    struct vipl_mutex lock;       /* rank SOCK_EPOLL */
+    struct vipl_mutex ready_lock; /* rank SOCK_READY */
+    uint32_t generation;          /* of the process whose sets these are */
+    uint32_t kernel;              /* atomic: a descriptor of the program's set; -1: all are closed */
+    int own;                      /* the library's set; -1: not made */
+    struct vipl_waker waker;      /* in the library's set */
+    struct sock_entry **by_fd;    /* the first entry of each descriptor */
+    unsigned room;                /* of by_fd */
+    uint32_t serial;              /* of the last entry */
+    uint32_t moved;               /* atomic: entries with a stream */
+    uint32_t has_own;             /* atomic: the library's set is made */
+    uint32_t has_members;         /* atomic: member sets */
+    uint32_t series;              /* atomic, relaxed: waits that ended without a look at the kernel's set */
+    struct vipl_list handshakes;
+    struct vipl_list members; /* entries that are sets */
+
+    /* Guarded by the ready lock. */
+    struct vipl_list ready;   /* entries to be looked at */
+    struct vipl_list changed; /* entries whose connection has another state */
+    unsigned ready_count;
+    unsigned sleepers; /* threads that wait, or are about to */
+    bool is_watched;   /* the set is in another one: the waker stays signalled while entries are ready */
+    bool is_signalled; /* the waker */
+};
+
+/* Looks up a set. The caller owns a reference. */
+struct sock_epoll *sock_epoll_of(int fd);
+
+/* The random number. */
+uint64_t sock_epoll_key(void);
+
+int sock_epoll_kernel(const struct sock_epoll *set); /* a descriptor of the program's set */
+/* The calling thread drives the device for this set from now on: notifications that it makes itself
+ * do not wake it. NULL: for none. */
+void sock_epoll_drive(const struct sock_epoll *set);
+
+/* --- entries (epoll.c); the set's lock is held --- */
+
+/* The connection of an entry; NULL: the entry is the kernel's, or a set. */
+struct sock_conn *sock_epoll_conn(const struct sock_entry *entry);
+/* In a forked child: the set becomes this process's. */
+void sock_epoll_renew_locked(struct sock_epoll *set);
+
+/* Places entries whose connection has another state. */
+void sock_epoll_sweep_locked(struct sock_epoll *set);
+/* Finds the entry that the library's set has reported; NULL: it is gone. */
+struct sock_entry *sock_epoll_entry_locked(struct sock_epoll *set, uint64_t key);
+/* The library's set shall report the entry once for these events. */
+void sock_epoll_arm_locked(struct sock_entry *entry, short events);
+
+/* --- the ready list --- */
+
+void sock_epoll_mark_ready(struct sock_entry *entry);
+/* Signals the waker. The ready lock is held. */
+void sock_epoll_signal_locked(struct sock_epoll *set);
+
+/* --- a set among the descriptors of poll(), or in another set (epoll_wait.c) --- */
+
+/* Drops entries that are not ready, so that the kernel's answer for the set is right. Returns true
+ * if the set, or one in it, has moved connections. */
+bool sock_epoll_trim(struct sock_file *file);
+/* The caller sleeps for the set by the kernel. */
+void sock_epoll_begin_sleep(struct sock_file *file);
+void sock_epoll_end_sleep(struct sock_file *file);
+
+#endif

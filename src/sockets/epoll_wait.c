@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * epoll_wait(). A wait looks at the entries on the ready list, and sleeps if none of them is ready.
+ * An entry that is reported by its level stays on the list until a look finds it no longer ready.
+ */
+#include "sockets/epoll.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/deadline.h"
+#include "sockets/wait.h"
+
+enum {
+    PROGRAM_BITS = 0x3FFF, /* of the events that epoll and poll() have alike */
+    ALWAYS = EPOLLERR | EPOLLHUP,
+    RECEIVES = EPOLLIN | EPOLLRDNORM | EPOLLRDHUP | EPOLLHUP | EPOLLERR,
+    SENDS = EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLERR,
+    SERIES = 16, /* waits that may end without a look at the kernel's set */
+    OWN_EVENTS = 16
+};
+
+/* --- what an entry has for the program --- */
+
+/* What the connection is ready for, of that which the program waits for. */
+static uint32_t ready_in_library(struct sock_entry *entry, struct sock_conn *conn, uint32_t wanted,
+                                 uint32_t *edges)
+{
+    if (entry->watched != NULL) { /* before the events, so that what comes later is another edge */
+        uint32_t arrivals = vipl_stream_arrivals(entry->watched);
+        uint32_t rooms = vipl_stream_rooms(entry->watched);
+        *edges = (arrivals != entry->arrivals ? RECEIVES : 0) | (rooms != entry->rooms ? SENDS : 0);
+        entry->arrivals = arrivals;
+        entry->rooms = rooms;
+    }
+    return (uint32_t)(uint16_t)sock_conn_ready(conn) & wanted;
+}
+
+/* Brings the handshake forward. */
+static uint32_t ready_in_handshake(struct sock_entry *entry, struct sock_conn *conn, uint32_t wanted,
+                                   uint32_t *edges)
+{
+    struct sock_now now = sock_conn_advance(conn, (short)(wanted & PROGRAM_BITS));
+    if (now.state == SOCK_PLAIN || now.state == SOCK_LISTENING || now.state >= SOCK_MOVED) {
+        return 0; /* the entry is on the list of those that have changed */
+    }
+    uint32_t ready = (uint32_t)(uint16_t)now.ready & wanted;
+    *edges = ready & ~entry->told;
+    entry->told = ready;
+    entry->again_at = now.again_ms < 0 ? UINT64_MAX : vipl_now_ns() + (uint64_t)now.again_ms * 1000000;
+    sock_epoll_arm_locked(entry, (short)(now.kernel & ~now.ready));
+    return ready;
+}
+
+/* The events to report, and whether the entry stays on the ready list. */
+static uint32_t look_at_entry(struct sock_entry *entry, bool *stays)
+{
+    struct sock_conn *conn = sock_epoll_conn(entry);
+    uint32_t edges = 0;
+    *stays = false;
+    if (entry->place == SOCK_IN_KERNEL || conn == NULL) {
+        return 0;
+    }
+    uint32_t wanted = (entry->events & PROGRAM_BITS) | ALWAYS;
+    uint32_t ready = entry->place == SOCK_IN_LIBRARY ? ready_in_library(entry, conn, wanted, &edges)
+                                                     : ready_in_handshake(entry, conn, wanted, &edges);
+    bool by_edge = (entry->events & EPOLLET) != 0;
+    if (entry->disarmed || ready == 0 || (by_edge && !entry->fresh && (edges & wanted) == 0)) {
+        return 0;
+    }
+    *stays = !by_edge;
+    return ready;
+}
+
+static void reported(struct sock_entry *entry, bool *stays)
+{
+    entry->fresh = false;
+    if ((entry->events & EPOLLONESHOT) != 0) {
+        entry->disarmed = true;
+        *stays = false;
+    }
+}
+
+/* --- the ready list --- */
+
+static struct sock_entry *take_ready(struct sock_epoll *set)
+{
+    vipl_mutex_lock(&set->ready_lock);
+    struct vipl_list *link = vipl_list_take(&set->ready);
+    set->ready_count -= link != NULL ? 1 : 0;
+    vipl_mutex_unlock(&set->ready_lock);
+    return link == NULL ? NULL : VIPL_CONTAINER(link, struct sock_entry, ready_link);
+}
+
+/* Puts an entry back, unless it has news already. */
+static void keep_ready(struct sock_entry *entry)
+{
+    struct sock_epoll *set = entry->set;
+    vipl_mutex_lock(&set->ready_lock);
+    if (vipl_list_empty(&entry->ready_link)) {
+        vipl_list_append(&set->ready, &entry->ready_link);
+        set->ready_count++;
+    }
+    vipl_mutex_unlock(&set->ready_lock);
+}
+
+static unsigned count_ready(struct sock_epoll *set)
+{
+    vipl_mutex_lock(&set->ready_lock);
+    unsigned count = set->ready_count;
+    vipl_mutex_unlock(&set->ready_lock);
+    return count;
+}
+
+/* Puts the handshakes whose time has come on the ready list. Returns the milliseconds until the next
+ * one; -1: there is none. */
+static int time_handshakes(struct sock_epoll *set)
+{
+    uint64_t next = UINT64_MAX;
+    uint64_t now = vipl_list_empty(&set->handshakes) ? 0 : vipl_now_ns();
+    for (struct vipl_list *l = set->handshakes.next; l != &set->handshakes; l = l->next) {
+        struct sock_entry *entry = VIPL_CONTAINER(l, struct sock_entry, member_link);
+        if (entry->again_at <= now) {
+            entry->again_at = UINT64_MAX;
+            keep_ready(entry);
+        } else {
+            next = entry->again_at < next ? entry->again_at : next;
+        }
+    }
+    return vipl_ms_left(next);
+}
+
+/* Threads that sleep for the same set have to look at what is left; so have those that watch the set
+ * by the kernel. */
+static void tell_others(struct sock_epoll *set, unsigned own_sleeps)
+{
+    vipl_mutex_lock(&set->ready_lock);
+    if (!vipl_list_empty(&set->ready) && (set->is_watched || set->sleepers > own_sleeps)) {
+        sock_epoll_signal_locked(set);
+    }
+    vipl_mutex_unlock(&set->ready_lock);
+}
+
+/* Reports what the library has ready, at most `most`. */
+static int collect(struct sock_epoll *set, struct epoll_event *events, int most, int *again_ms)
+{
+    int count = 0;
+    vipl_mutex_lock(&set->lock);
+    sock_epoll_sweep_locked(set);
+    time_handshakes(set);
+    for (unsigned left = count_ready(set); left > 0 && count < most; left--) {
+        struct sock_entry *entry = take_ready(set);
+        bool stays;
+        uint32_t ready = entry == NULL ? 0 : look_at_entry(entry, &stays);
+        if (ready != 0) {
+            events[count].events = ready;
+            events[count++].data = entry->data;
+            reported(entry, &stays);
+            if (stays) {
+                keep_ready(entry);
+            }
+        }
+        sock_epoll_sweep_locked(set); /* a handshake may be over; its entry is at the end of the list */
+    }
+    *again_ms = time_handshakes(set);
+    tell_others(set, 1);
+    vipl_mutex_unlock(&set->lock);
+    return count;
+}
+
+/* --- the kernel's sets --- */
+
+int sock_epoll_strip(struct epoll_event *events, int count)
+{
+    int left = 0;
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.u64 != sock_epoll_key()) {
+            events[left++] = events[i];
+        }
+    }
+    return left;
+}
+
+/* Takes what the library's set has found. */
+static void take_own(struct sock_epoll *set)
+{
+    struct epoll_event events[OWN_EVENTS];
+    vipl_mutex_lock(&set->lock);
+    int count = epoll_wait(set->own, events, OWN_EVENTS, 0);
+    for (int i = 0; i < count; i++) {
+        struct sock_entry *entry = sock_epoll_entry_locked(set, events[i].data.u64);
+        if (events[i].data.u64 == 0) {
+            vipl_mutex_lock(&set->ready_lock);
+            set->is_signalled = false;
+            vipl_waker_reset(&set->waker);
+            vipl_mutex_unlock(&set->ready_lock);
+        } else if (entry != NULL && entry->place == SOCK_IN_HANDSHAKE) {
+            entry->again_at = 0;
+        }
+    }
+    vipl_mutex_unlock(&set->lock);
+}
+
+/* Reports what the kernel has found, and takes what is for the library. *own: there was such. */
+static int take_kernels(struct sock_epoll *set, struct epoll_event *events, int count, bool *own)
+{
+    int left = sock_epoll_strip(events, count);
+    *own = left < count;
+    if (*own) {
+        take_own(set);
+    }
+    return left;
+}
+
+/* --- sets in sets --- */
+
+/* The nth member set, with a reference; NULL: there are not so many. */
+static struct sock_file *member_of(struct sock_epoll *set, unsigned n)
+{
+    struct sock_file *found = NULL;
+    vipl_mutex_lock(&set->lock);
+    for (struct vipl_list *l = set->members.next; found == NULL && l != &set->members; l = l->next) {
+        struct sock_entry *entry = VIPL_CONTAINER(l, struct sock_entry, member_link);
+        if (n-- == 0) {
+            found = entry->file;
+            sock_file_get(found);
+        }
+    }
+    vipl_mutex_unlock(&set->lock);
+    return found;
+}
+
+static bool trim_members(struct sock_epoll *set)
+{
+    bool has_moved = false;
+    struct sock_file *member;
+    if (vipl_load_relaxed(&set->has_members) == 0) {
+        return false;
+    }
+    for (unsigned n = 0; (member = member_of(set, n)) != NULL; n++) {
+        has_moved = sock_epoll_trim(member) || has_moved;
+        sock_file_put(member);
+    }
+    return has_moved;
+}
+
+/* Drops entries that are not ready, up to the first one that is. */
+static void trim_locked(struct sock_epoll *set)
+{
+    sock_epoll_sweep_locked(set);
+    time_handshakes(set);
+    bool found = false;
+    for (unsigned left = count_ready(set); left > 0 && !found; left--) {
+        struct sock_entry *entry = take_ready(set);
+        bool stays;
+        found = entry != NULL && look_at_entry(entry, &stays) != 0;
+        if (found) {
+            entry->fresh = true; /* the edge is not reported yet */
+            keep_ready(entry);
+        }
+        sock_epoll_sweep_locked(set);
+    }
+}
+
+bool sock_epoll_trim(struct sock_file *file)
+{
+    struct sock_epoll *set = VIPL_CONTAINER(file, struct sock_epoll, file);
+    bool has_moved = trim_members(set);
+    if (vipl_load_acquire(&set->has_own) == 0) {
+        return has_moved;
+    }
+    if (vipl_load_relaxed(&set->moved) > 0) {
+        vipl_stream_nic_progress(sock_device());
+        has_moved = true;
+    }
+    take_own(set);
+    vipl_mutex_lock(&set->lock);
+    trim_locked(set);
+    vipl_mutex_lock(&set->ready_lock);
+    if (!vipl_list_empty(&set->ready)) {
+        sock_epoll_signal_locked(set);
+    }
+    vipl_mutex_unlock(&set->ready_lock);
+    vipl_mutex_unlock(&set->lock);
+    return has_moved;
+}
+
+void sock_epoll_begin_sleep(struct sock_file *file)
+{
+    struct sock_epoll *set = VIPL_CONTAINER(file, struct sock_epoll, file);
+    vipl_mutex_lock(&set->ready_lock);
+    set->sleepers++;
+    vipl_mutex_unlock(&set->ready_lock);
+}
+
+void sock_epoll_end_sleep(struct sock_file *file)
+{
+    struct sock_epoll *set = VIPL_CONTAINER(file, struct sock_epoll, file);
+    vipl_mutex_lock(&set->ready_lock);
+    set->sleepers--;
+    vipl_mutex_unlock(&set->ready_lock);
+}
+
+/* --- waiting --- */
+
+struct epoll_waiting {
+    struct sock_epoll *set;
+    struct epoll_event *events;
+    int most;
+    const sigset_t *mask;
+    int cancel;
+};
+
+static void end_epoll_wait(void *arg)
+{
+    struct epoll_waiting *waiting = arg;
+    sock_epoll_drive(NULL);
+    sock_epoll_end_sleep(&waiting->set->file);
+    sock_file_put(&waiting->set->file);
+}
+
+/* Looks at the kernel's set, and waits for it if no connection is moved. Returns the events, also
+ * those of the library's set; or -1. */
+static int ask_kernel(struct epoll_waiting *waiting, int offset, int ms)
+{
+    vipl_cancel_restore(waiting->cancel);
+    int count = epoll_pwait(sock_epoll_kernel(waiting->set), waiting->events + offset, waiting->most - offset,
+                            ms, waiting->mask);
+    vipl_cancel_off();
+    return count;
+}
+
+/* Sleeps for the device and the kernel's set. Returns 0: look at both again; or -1. */
+static int sleep_for_device(struct epoll_waiting *waiting, int ms)
+{
+    struct pollfd fd = {.fd = sock_epoll_kernel(waiting->set), .events = POLLIN};
+    vipl_cancel_restore(waiting->cancel);
+    int rc = sock_sleep(&fd, 1, true, ms, waiting->mask);
+    vipl_cancel_off();
+    if (rc == 0 || rc == VIPL_POLL_OTHERS || rc == ETIMEDOUT) {
+        return 0;
+    }
+    errno = rc;
+    return -1;
+}
+
+static int shorter(int a, int b)
+{
+    return a < 0 ? b : b < 0 || a < b ? a : b;
+}
+
+/* One look at everything; sleeps for at most `ms` first if the library has nothing. Returns the
+ * events, 0 if there are none, or -1. */
+static int look_once(struct epoll_waiting *waiting, int ms)
+{
+    struct sock_epoll *set = waiting->set;
+    bool has_moved = trim_members(set);
+    bool own = false;
+    int again_ms = -1;
+    int count = 0;
+    if (vipl_load_acquire(&set->has_own) != 0) { /* pairs with make_own() */
+        if (vipl_load_relaxed(&set->moved) > 0) {
+            has_moved = true;
+            vipl_stream_nic_progress(sock_device());
+        }
+        count = collect(set, waiting->events, waiting->most, &again_ms);
+    }
+    if (count == waiting->most || (count > 0 && vipl_fetch_add(&set->series, 1) < SERIES)) {
+        return count;
+    }
+    vipl_store_relaxed(&set->series, 0);
+    ms = count > 0 ? 0 : shorter(ms, again_ms);
+    if (has_moved && ms != 0) {
+        if (sleep_for_device(waiting, ms) < 0) {
+            return -1;
+        }
+        ms = 0;
+        has_moved = trim_members(set);
+        count = collect(set, waiting->events, waiting->most, &again_ms);
+        if (count > 0) {
+            return count;
+        }
+    }
+    int more = ask_kernel(waiting, count, ms);
+    if (more < 0) {
+        return count > 0 ? count : -1;
+    }
+    count += take_kernels(set, waiting->events + count, more, &own);
+    if (own && count < waiting->most) {
+        count += collect(set, waiting->events + count, waiting->most - count, &again_ms);
+    }
+    return count;
+}
+
+static int wait_until(struct epoll_waiting *waiting, uint64_t deadline)
+{
+    for (;;) {
+        int ms = vipl_ms_left(deadline);
+        int count = look_once(waiting, ms);
+        if (count != 0 || ms == 0) {
+            return count;
+        }
+    }
+}
+
+int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, uint64_t deadline,
+                    const sigset_t *mask)
+{
+    struct epoll_waiting waiting = {
+        .set = sock_epoll_of(fd_of_set), .events = events, .most = most, .mask = mask};
+    if (waiting.set == NULL || most <= 0) {
+        errno = waiting.set == NULL ? EBADF : EINVAL;
+        if (waiting.set != NULL) {
+            sock_file_put(&waiting.set->file);
+        }
+        return -1;
+    }
+    int result;
+    int error;
+    waiting.cancel = vipl_cancel_off();
+    vipl_mutex_lock(&waiting.set->lock);
+    sock_epoll_renew_locked(waiting.set);
+    vipl_mutex_unlock(&waiting.set->lock);
+    sock_epoll_begin_sleep(&waiting.set->file);
+    sock_epoll_drive(waiting.set);
+    pthread_cleanup_push(end_epoll_wait, &waiting);
+    result = wait_until(&waiting, deadline);
+    error = errno;
+    pthread_cleanup_pop(1);
+    errno = error;
+    vipl_cancel_restore(waiting.cancel);
+    return result;
+}
