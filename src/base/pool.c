@@ -43,6 +43,13 @@ void vipl_pool_put(struct vipl_pool *pool, void *object)
     vipl_mutex_unlock(&pool->lock);
 }
 
+void vipl_pool_put_first(struct vipl_pool *pool, void *object)
+{
+    vipl_mutex_lock(&pool->lock);
+    vipl_list_append(pool->free.next, link_of(pool, object)); /* before the first */
+    vipl_mutex_unlock(&pool->lock);
+}
+
 void vipl_pool_abandon(struct vipl_pool *pool)
 {
     vipl_mutex_init(&pool->lock, VIPL_RANK_POOL);

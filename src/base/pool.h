@@ -35,6 +35,9 @@ struct vipl_pool {
 /* Takes an object, with the contents that it had when it was put there. NULL: no memory. */
 void *vipl_pool_get(struct vipl_pool *pool);
 void vipl_pool_put(struct vipl_pool *pool, void *object);
+/* Gives back an object that the next vipl_pool_get() is to return: for objects that keep something
+ * of their own, such as a descriptor. */
+void vipl_pool_put_first(struct vipl_pool *pool, void *object);
 void vipl_pool_abandon(struct vipl_pool *pool); /* in a forked child: forgets all free objects */
 
 #endif

@@ -67,7 +67,7 @@ static struct sleeper *get_sleeper(void)
     if (sleeper->generation != vipl_fork_generation()) {
         if (vipl_waker_open(&sleeper->waker) != 0) {
             sleeper->generation = 0;
-            vipl_pool_put(&sleepers, sleeper);
+            vipl_pool_put_first(&sleepers, sleeper);
             return NULL;
         }
         sleeper->generation = vipl_fork_generation();
@@ -165,7 +165,7 @@ static void end_waiting(void *arg)
         sock_file_put(waiting->specials[i].file);
     }
     if (waiting->sleeper != NULL) {
-        vipl_pool_put(&sleepers, waiting->sleeper);
+        vipl_pool_put_first(&sleepers, waiting->sleeper);
     }
     if (waiting->kernel != waiting->few_kernel) {
         vipl_free(waiting->kernel);

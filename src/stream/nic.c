@@ -18,7 +18,10 @@ static struct vipl_list *bucket_of(struct vipl_stream_nic *nic, VIP_VI_HANDLE vi
 
 static int errno_of(VIP_RETURN rc)
 {
-    return rc == VIP_ERROR_RESOURCE ? ENOMEM : rc == VIP_INVALID_PARAMETER ? ENODEV : EIO;
+    return rc == VIP_ERROR_RESOURCE        ? ENOMEM
+           : rc == VIP_INVALID_PARAMETER   ? ENODEV
+           : rc == VIP_ERROR_NOT_SUPPORTED ? ENOTSUP
+                                           : EIO;
 }
 
 static VIP_RETURN prepare(struct vipl_stream_nic *nic)
@@ -33,7 +36,8 @@ static VIP_RETURN prepare(struct vipl_stream_nic *nic)
     return rc;
 }
 
-int vipl_stream_nic_open(const char *device, struct vipl_stream_nic **out, VIP_RETURN *reason)
+int vipl_stream_nic_open(const char *device, VIP_ULONG flags, struct vipl_stream_nic **out,
+                         VIP_RETURN *reason)
 {
     struct vipl_stream_nic *nic = vipl_zalloc(sizeof(*nic));
     *out = NULL;
@@ -41,7 +45,7 @@ int vipl_stream_nic_open(const char *device, struct vipl_stream_nic **out, VIP_R
     if (nic == NULL) {
         return ENOMEM;
     }
-    *reason = VipxOpenNic(device, VIPX_QUIET | VIPX_NO_LINGER, &nic->nic);
+    *reason = VipxOpenNic(device, flags | VIPX_QUIET | VIPX_NO_LINGER, &nic->nic);
     if (*reason != VIP_SUCCESS) {
         vipl_free(nic);
         return errno_of(*reason);

@@ -42,10 +42,10 @@ inline uint64_t in_time()
 
 class Device {
 public:
-    Device()
+    explicit Device(VIP_ULONG flags = 0)
     {
         VIP_RETURN reason;
-        REQUIRE(vipl_stream_nic_open(vipl_test::device_under_test(), &nic_, &reason) == 0);
+        REQUIRE(vipl_stream_nic_open(vipl_test::device_under_test(), flags, &nic_, &reason) == 0);
     }
     ~Device() { vipl_stream_nic_release(nic_); }
     Device(const Device &) = delete;

@@ -160,3 +160,15 @@ TEST_CASE("a list element that moves in memory keeps its place", "[list]")
     vipl_list_replace(&alone.link, &copy.link); // on no list: nor is the copy
     REQUIRE(vipl_list_empty(&copy.link));
 }
+
+TEST_CASE("an object that is put first is the next one", "[pool]")
+{
+    static vipl_pool pool;
+    make_pool(pool);
+    Thing *const one = get(pool), *const other = get(pool);
+    vipl_pool_put(&pool, one);
+    vipl_pool_put_first(&pool, other);
+    CHECK(get(pool) == other);
+    vipl_pool_put_first(&pool, other);
+    CHECK(get(pool) == other);
+}
