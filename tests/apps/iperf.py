@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""iperf3: a file is the payload and is compared; several streams, both directions, each for a fixed number of bytes."""
+import json
+
+from peers import pattern
+
+
+def measure(machine, options, server_options=()):
+    """One server for one client: what the client tells, by its own JSON."""
+    port = machine.port()
+    server = machine.start("server", "iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", port, *server_options)
+    machine.await_port(server, port)
+    client = machine.run("client", "iperf3", "-c", "127.0.0.1", "-p", port, "-J", *options)
+    machine.checks.that(server.wait() == 0, "the server ends after its client: " + server.told())
+    end = json.loads(client.out)["end"]
+    return end["sum_sent"]["bytes"], end["sum_received"]["bytes"]
+
+
+def run(machine, _options):
+    machine.need("iperf3")
+    # The end of the test is told beside the data: how much of the last second is counted, or written, is iperf3's affair.
+    size = (200 if machine.full else 30) << 20
+    moved = 0
+    for options, streams in (((), 1), (("-R",), 1), (("-P", 4), 4), (("-R", "-P", 4), 4)):
+        sent, received = measure(machine, ("-n", size) + options)
+        machine.checks.that(sent >= size, "%s: %d bytes are sent of %d" % (options, sent, size))
+        machine.checks.that(size / 2 <= received <= sent, "%s: %d bytes are received of %d" % (options, received, sent))
+        moved += streams + 1
+    contents = pattern.data("iperf", size)
+    original, copy = machine.make_file("original", contents), machine.make_file("copy", b"")
+    measure(machine, ("-F", original), ("-F", copy))
+    with open(copy, "rb") as file:
+        found = file.read()
+    machine.checks.that(len(found) > 0 and contents.startswith(found), "WRONG contents: %d bytes of %d arrived" % (len(found), size))
+    machine.checks.that(len(found) > size / 2, "%d bytes of %d arrived" % (len(found), size))
+    machine.check_moved(moved + 2)
