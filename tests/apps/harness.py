@@ -143,7 +143,8 @@ class Machine:
         self.preloaded = {"both": ("client", "server"), "client": ("client",), "server": ("server",), "neither": ()}[ends]
         self.checks = Checks()
         self.user = pwd.getpwnam(USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-        self.binaries, self.count = binaries, 0
+        self.binaries = self.built = binaries
+        self.count = 0
         self.started = []
         self.last_port = 20000 + os.getpid() % 10000
 

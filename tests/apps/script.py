@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""A random script of socket calls, on a connection that is moved and on one that a rule leaves to the kernel: the same outcomes.
+
+    apps.py BUILD script both|neither MODE [SEED]
+
+MODE is blocking, nonblocking, level or edge. The full run has several seeds. vipl-socket-script is both ends of its connections.
+"""
+import os
+import re
+import shutil
+
+STEPS = 10000
+
+
+def run(machine, options):
+    mode = options[0]
+    seeds = [int(options[1])] if len(options) > 1 else range(1, 21) if machine.full else (1,)
+    program = os.path.join(machine.folder, "vipl-socket-script")
+    shutil.copy(os.path.join(machine.built, "vipl-socket-script"), program)
+    os.chmod(program, 0o755)
+    connections = 0
+    for seed in seeds:
+        port = machine.port()
+        rules = machine.make_file("rules-%d" % seed, "tcp * * 127.0.0.1/32:%d\n" % port)
+        script = machine.run("client", program, "--mode", mode, "--steps", STEPS, "--seed", seed, "--plain-port", port,
+                             env={"VIPL_SOCKETS_RULES": rules})
+        told = re.search(r"^%d steps on (\d+) connections of each kind have the same outcome" % STEPS, script.out, re.M)
+        machine.checks.that(told is not None, "it says that all is the same: " + script.told())
+        connections += int(told.group(1)) if told else 0
+    if machine.preloaded:
+        found = machine.statistics("client")
+        machine.checks.that(found.moved >= connections, "each of %d connections was moved: %s" % (connections, found))
+        machine.checks.that(found.plain >= connections and found.failed == 0, "each of %d others was not: %s" % (connections, found))
