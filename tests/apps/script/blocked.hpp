@@ -7,8 +7,8 @@
 
 enum { kWaitRecv, kWaitRecvAll, kWaitPoll, kWaitSelect, kWaitEpoll, kWaitSend, kWaits };
 
-// Of a step's option. kWakeRestart: a signal whose handler has SA_RESTART; a receive then goes on and
-// is sent something, and the others end.
+// Of a step's option. kWakeRestart: a signal whose handler has SA_RESTART; a receive then goes on
+// and is sent something, and the others end.
 enum { kWakeSend, kWakeEnd, kWakeAbort, kWakeOwnShutdown, kWakeSignal, kWakeRestart, kWakes };
 
 // `step.how` waits, `step.option` ends it; `step.size` bytes are received, or sent by kWaitSend.

@@ -92,7 +92,8 @@ bool Chooser::try_shutdown(Step &step, const Model &model)
     const End &one = model.ends[step.end], &peer = model.ends[1 - step.end];
     step.kind = Kind::Shutdown;
     step.option = is_one_in(3) ? SHUT_RD : is_one_in(4) ? SHUT_RDWR : SHUT_WR;
-    // When both have said that they send no more, the kernel forgets the connection some time later.
+    // When both have said that they send no more, the kernel forgets the connection some time
+    // later.
     return is_one_in(12) && one.open && (one.writing || peer.writing);
 }
 
@@ -101,7 +102,8 @@ bool Chooser::try_close(Step &step, const Model &model)
     const End &one = model.ends[step.end];
     step.kind = Kind::Close;
     step.option = one.writing && is_one_in(3);
-    // Bytes unread make the kernel send a reset; behind a FIN, a reset has another errno: that is not compared.
+    // Bytes unread make the kernel send a reset; behind a FIN, a reset has another errno: that is
+    // not compared.
     return is_one_in(10) && one.open && (one.unread == 0 || one.writing);
 }
 

@@ -15,13 +15,13 @@ Outcome wait_nested(Pair &pair);
 bool must_report(const Model &model, int end, std::uint32_t state);
 
 // Edge triggered. More edges than the program asked for are the kernel's affair: it reports when
-// anything happened on a connection, its own last acknowledgement too. So each pair is held to rules,
-// and the outcome is empty:
+// anything happened on a connection, its own last acknowledgement too. So each pair is held to
+// rules, and the outcome is empty:
 //   1. what has come, or was asked for, since the last report is reported, within a time limit;
 //   2. what is reported is what poll() says of the end, as far as it was asked for;
 //   3. when nothing happens any more, nothing is reported any more;
-//   4. after a report EPOLLONESHOT keeps the end quiet, whatever happens, until it is set again: the
-//      step does that first, because one pair may have reported more than the other.
+//   4. after a report EPOLLONESHOT keeps the end quiet, whatever happens, until it is set again:
+//      the step does that first, because one pair may have reported more than the other.
 Outcome wait_for_edges(Pair &pair, const Model &model);
 
 #endif

@@ -36,8 +36,8 @@ struct Model {
     Mode mode = Mode::blocking;
     End ends[2];
 
-    // A send, so small and with so little unread that each kind of connection must take it whole. What
-    // a nonblocking send takes of more is each connection's own affair: step Fill does that.
+    // A send, so small and with so little unread that each kind of connection must take it whole.
+    // What a nonblocking send takes of more is each connection's own affair: step Fill does that.
     static constexpr std::size_t kMostUnread = 32768;
     static constexpr std::size_t kMostMessages = 12;
     std::size_t room(int end) const;

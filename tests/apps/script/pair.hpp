@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two ends of one TCP connection, in this process, with an epoll set; what is done with it is in calls.hpp.
+// Two ends of one TCP connection, in this process, with an epoll set; what is done with it is in
+// calls.hpp.
 #ifndef VIPL_TEST_SCRIPT_PAIR_HPP
 #define VIPL_TEST_SCRIPT_PAIR_HPP
 
@@ -40,8 +41,8 @@ public:
     short state(int end, int timeout_ms = 0) const; // all events that poll() reports
     void close_end(int end);
 
-    // The bytes that an end sends next, which depend on their place in the stream; and whether these
-    // are those that it should receive at `offset` behind what it has received.
+    // The bytes that an end sends next, which depend on their place in the stream; and whether
+    // these are those that it should receive at `offset` behind what it has received.
     std::vector<unsigned char> next(int end, std::size_t size) const;
     bool is_right(int end, const unsigned char *bytes, std::size_t size, std::uint64_t offset = 0) const;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A random script of socket calls, on two pairs of TCP sockets of this process: one that the preload
-// library leaves to the kernel, by a rule for its port, and one that it may move. Each call must have
-// the same outcome on both.
+// A random script of socket calls, on two pairs of TCP sockets of this process: one that the
+// preload library leaves to the kernel, by a rule for its port, and one that it may move. Each call
+// must have the same outcome on both.
 //
-//     vipl-socket-script --mode blocking|nonblocking|level|edge [--steps N] [--seed N] [--plain-port N]
+//     vipl-socket-script --mode MODE [--steps N] [--seed N] [--plain-port N]
 //
-// What may differ is stated where it is left out: Model::kMostUnread, dead_send(), fill(),
-// wait_for_edges(), try_close(), try_shutdown(). A vector of bytes is compared with what was sent.
+// MODE is blocking, nonblocking, level or edge. What may differ is stated where it is left out:
+// Model::kMostUnread, dead_send(), fill(), wait_for_edges(), try_close(), try_shutdown(). Bytes
+// that are received are compared with those that were sent.
 #include "choose.hpp"
 
 #include <cstdio>
@@ -52,7 +53,8 @@ public:
     unsigned long connections() const { return connections_; }
 
 private:
-    // One connection of each kind, until an end is gone and the other has had its time, or its steps are over.
+    // One connection of each kind, until an end is gone and the other has had its time, or its
+    // steps are over.
     void connection()
     {
         Model model;

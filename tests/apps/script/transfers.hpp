@@ -12,9 +12,10 @@ Outcome receive_some(const Step &step, Pair &pair);
 // takes differs between kinds of connections. The peer then reads as many, and POLLOUT comes back.
 Outcome fill(const Step &step, Pair &pair, const Model &model);
 
-// Sends to an end that is closed, or that neither reads nor writes any more. TCP answers with a reset
-// some time later, so that the first sends may succeed; a kind of connection that knows better may fail
-// at once. It must fail in the end, with EPIPE or ECONNRESET, and what had come before can be read.
+// Sends to an end that is closed, or that neither reads nor writes any more. TCP answers with a
+// reset some time later, so that the first sends may succeed; a kind of connection that knows
+// better may fail at once. It must fail in the end, with EPIPE or ECONNRESET, and what had come
+// before can be read.
 Outcome dead_send(const Step &step, Pair &pair, const Model &model);
 
 // Reads all that the peer has sent on this pair, whatever the model says: the number of bytes.
