@@ -321,8 +321,9 @@ void apply_blocked(const Step &step, const Outcome &outcome, Model &model)
         model.received(step.end, static_cast<std::size_t>(outcome.value));
     }
     if (step.how == kWaitSend) {
-        model.ends[step.end].space_came = true;
-    } else if (step.option == kWakeEnd) {
+        return; // it may have been taken at once: there need be no edge
+    }
+    if (step.option == kWakeEnd) {
         apply_shutdown(1 - step.end, SHUT_WR, {}, model);
     } else if (step.option == kWakeOwnShutdown) {
         apply_shutdown(step.end, SHUT_RD, {}, model);
