@@ -2,10 +2,14 @@
 """The report from the raw rows: a table of medians over rounds, what ours are beside the limit and beside the best peer, and where plot.py draws."""
 import os
 import statistics
+import sys
 import textwrap
 
 import scale
 from tables import BESIDE, LIMIT, TABLES, size_text
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "apps"))
+from section import section_of  # noqa: E402
 
 PLOTTED = ("latency-loopback", "bandwidth-loopback", "latency-tcp", "bandwidth-tcp")
 
@@ -79,6 +83,12 @@ def show(figures):
 
 
 def write(rows, facts, folder):
+    """The page; the section of bench/apps, which is measured by itself, stays as it is."""
+    path = os.path.join(folder, "performance.md")
+    programs = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            programs = section_of(file.read())
     lines = [HEAD % facts["text"]]
     for table in TABLES:
         figures = Figures(table, rows)
@@ -89,8 +99,10 @@ def write(rows, facts, folder):
             lines += ["", "![%s](performance-%s.svg)" % (table.title, table.key)]
     if facts.get("scale"):
         lines += scale.show(facts["scale"])
+    if programs:
+        lines += ["", programs.rstrip("\n")]
     lines += ["", "## Notes", ""]
     for text in facts["notes"]:
         lines += textwrap.wrap("- " + text, 120, subsequent_indent="  ", break_on_hyphens=False)
-    with open(os.path.join(folder, "performance.md"), "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

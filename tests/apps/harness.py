@@ -10,6 +10,7 @@ import fcntl
 import glob
 import os
 import pwd
+import re
 import resource
 import shutil
 import signal
@@ -22,7 +23,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from checks import Checks  # noqa: E402
-from limit import processes_of, stat_of  # noqa: E402
+from limit import processes_of  # noqa: E402
 
 import stats  # noqa: E402
 
@@ -143,12 +144,14 @@ class Machine:
         self.preloaded = {"both": ("client", "server"), "client": ("client",), "server": ("server",), "neither": ()}[ends]
         self.checks = Checks()
         self.user = pwd.getpwnam(USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-        self.binaries = self.built = binaries
+        self.binaries = self.built = os.path.abspath(binaries)
         self.count = 0
         self.started = []
         self.last_port = 20000 + os.getpid() % 10000
 
     def __enter__(self):
+        if self.preloaded and not os.path.exists(os.path.join(self.binaries, "vipl-run")):
+            cannot_run("there is no %s" % os.path.join(self.binaries, "vipl-run"))
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         enter_own_network()
         self.folder = tempfile.mkdtemp(prefix="vipl-apps-", dir="/var/tmp")
@@ -163,30 +166,30 @@ class Machine:
             if self.preloaded and not is_reachable(self.binaries):
                 self.binaries = self._copy_runner()
         self.runner = [os.path.join(self.binaries, "vipl-run"), "--stats"]
-        if self.preloaded and not os.path.exists(self.runner[0]):
-            cannot_run("there is no %s" % self.runner[0])
         return self
 
     def __exit__(self, *_):
-        for _ in range(100):
-            below = [pid for pid in processes_of(os.getpid()) if pid != os.getpid() and stat_of(pid)["state"] != "Z"]
+        self._end_all()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @staticmethod
+    def _end_all():
+        """Until nothing is below this process: a server whose child is killed first may start another one."""
+        while True:
+            below = [pid for pid in processes_of(os.getpid()) if pid != os.getpid()]
             for pid in below:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            self._reap()
-            if not below:
-                break
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    @staticmethod
-    def _reap():
-        try:
-            while os.waitpid(-1, 0)[0] != 0:
+            try:
+                while os.waitpid(-1, os.WNOHANG)[0] != 0:
+                    pass
+            except ChildProcessError:
                 pass
-        except ChildProcessError:
-            pass
+            if not below:
+                return
+            time.sleep(STEP_S)
 
     def _copy_peers(self):
         """A folder that the programs' user can come to."""
@@ -221,6 +224,14 @@ class Machine:
             file.write(contents.encode() if isinstance(contents, str) else contents)
         self.own(path)
         return path
+
+    def copied(self, name):
+        """A program of this build, where the programs' user can come to."""
+        copy = os.path.join(self.folder, name)
+        if not os.path.exists(copy):
+            shutil.copy(os.path.join(self.built, name), copy)
+            os.chmod(copy, 0o755)
+        return copy
 
     def need(self, *programs):
         """The paths of programs that must be installed."""
@@ -300,6 +311,23 @@ class Machine:
                             return True
             return False
         wait_until("%s listens" % process.name, listens)
+
+    @staticmethod
+    def await_path(process, path):
+        """Until the server listens at a Unix socket."""
+        listening = re.compile(r" 00010000 \S+ \S+ +\d+ %s$" % re.escape(path), re.M)
+
+        def listens():
+            if process.code is not None:
+                raise Failed("before it listens: " + process.told())
+            return listening.search(text_of("/proc/net/unix"))
+        wait_until("%s listens at %s" % (process.name, path), listens)
+
+    def forget(self, process):
+        """Of a program that has ended: removes its output, where a test runs very many."""
+        self.started = [pair for pair in self.started if pair[1] is not process]
+        for path in (process.out_path, process.err_path):
+            os.remove(path)
 
     def statistics(self, end):
         """What vipl-run told of all ended processes of that end."""

@@ -5,9 +5,7 @@
 
 MODE is blocking, nonblocking, level or edge. The full run has several seeds. vipl-socket-script is both ends of its connections.
 """
-import os
 import re
-import shutil
 
 STEPS = 10000
 
@@ -15,9 +13,7 @@ STEPS = 10000
 def run(machine, options):
     mode = options[0]
     seeds = [int(options[1])] if len(options) > 1 else range(1, 21) if machine.full else (1,)
-    program = os.path.join(machine.folder, "vipl-socket-script")
-    shutil.copy(os.path.join(machine.built, "vipl-socket-script"), program)
-    os.chmod(program, 0o755)
+    program = machine.copied("vipl-socket-script")
     connections = 0
     for seed in seeds:
         port = machine.port()
