@@ -12,7 +12,7 @@ import sys
 
 from harness import Failed, Machine
 
-PROGRAMS = ("echo", "idle", "inetd", "iperf", "kills", "many", "memcached", "nginx", "postgres", "redis", "script", "ssh")
+PROGRAMS = ("echo", "idle", "inetd", "iperf", "kills", "many", "memcached", "nginx", "postgres", "redis", "refused", "script", "ssh")
 ENDS = ("both", "client", "server", "neither")
 
 

@@ -87,9 +87,10 @@ def receive_frames(connection, number):
         yield frame
 
 
-def transfer(connection, number, sends, count):
+def transfer(connection, number, sends, count, first=b""):
     passed, how = 0, "whole"
     try:
+        connection.sendall(first)
         for passed in send_frames(connection, number, count) if sends else receive_frames(connection, number):
             pass
     except Ended as end:
@@ -115,8 +116,7 @@ def serve(port):
 
 def connect(port, number, up, count):
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(FIRST.pack(number, up, count))
-        transfer(connection, number, up, count)
+        transfer(connection, number, up, count, FIRST.pack(number, up, count))
 
 
 if __name__ == "__main__":
