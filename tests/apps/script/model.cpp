@@ -32,6 +32,7 @@ bool Model::is_peer_gone(int end) const
 
 void Model::sent(int end, std::size_t size)
 {
+    has_sent[end] = true;
     if (size > 0) {
         ends[1 - end].unread += size;
         ends[1 - end].messages.push_back(size);

@@ -35,6 +35,7 @@ struct End {
 struct Model {
     Mode mode = Mode::blocking;
     End ends[2];
+    bool has_sent[2] = {false, false}; // before both have, a send that must not wait may fail
 
     // A send, so small and with so little unread that each kind of connection must take it whole.
     // What a nonblocking send takes of more is each connection's own affair: step Fill does that.

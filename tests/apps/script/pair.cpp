@@ -154,15 +154,26 @@ bool Pair::is_right(int end, const unsigned char *bytes, std::size_t size, std::
     return true;
 }
 
+void Pair::send_first(int end)
+{
+    auto end_of_time = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms());
+    auto bytes = next(end, 1);
+    while (send(fd(end), bytes.data(), 1, MSG_NOSIGNAL) != 1) {
+        if (errno != EAGAIN || std::chrono::steady_clock::now() > end_of_time) {
+            throw Wrong{std::string(name) + ": the first send fails: " + error_name(errno)};
+        }
+        state(1 - end); // one thread has both ends: each may have to act
+        pollfd one{fd(end), POLLOUT, 0};
+        poll(&one, 1, 1);
+    }
+    sent[end] += 1;
+}
+
 void Pair::warm_up()
 {
     for (int end : {0, 1}) {
+        send_first(end);
         Model model;
-        auto bytes = next(end, 1);
-        if (send(fd(end), bytes.data(), 1, MSG_NOSIGNAL) != 1) {
-            throw Wrong{std::string(name) + ": the first send fails: " + error_name(errno)};
-        }
-        sent[end] += 1;
         model.ends[1 - end].unread = 1;
         settle(model);
         unsigned char byte = 0;

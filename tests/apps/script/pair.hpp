@@ -46,11 +46,15 @@ public:
     std::vector<unsigned char> next(int end, std::size_t size) const;
     bool is_right(int end, const unsigned char *bytes, std::size_t size, std::uint64_t offset = 0) const;
 
-    // One byte there and one back: what the connection is to become, it is then.
+    // One byte there and one back: what the connection is to become, it is then. Before, a
+    // nonblocking send may have to wait, as one of a connection that is still being made.
     void warm_up();
 
     // Waits until each end has got what the model says that is on its way.
     void settle(const Model &model) const;
+
+private:
+    void send_first(int end);
 };
 
 #endif

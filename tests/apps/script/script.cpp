@@ -64,9 +64,11 @@ private:
         log_.assign(1, "a new connection");
         connections_++;
         Pair kernel("the kernel's pair", plain_, nonblocking), moved("the moved pair", other_, nonblocking);
-        if (!choose_.is_one_in(3)) { // else the first calls are made before it is known whether it is moved
+        if (nonblocking ||
+            !choose_.is_one_in(3)) { // else the first calls are made before it is known whether it is moved
             kernel.warm_up();
             moved.warm_up();
+            model.has_sent[0] = model.has_sent[1] = true;
         }
         std::size_t left = 20 + choose_.below(200), alone = 15;
         while (left-- > 0 && done_ < options_.steps && (model.ends[0].open || model.ends[1].open)) {

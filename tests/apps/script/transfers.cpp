@@ -267,14 +267,15 @@ Outcome dead_send(const Step &step, Pair &pair, const Model &model)
     Outcome outcome;
     for (;;) {
         unsigned char byte = 0;
-        if (send(pair.fd(step.end, step.which), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-            if (errno != EPIPE && errno != ECONNRESET) {
-                outcome.error = errno;
-            }
+        long count = send(pair.fd(step.end, step.which), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (count < 0 && errno != EAGAIN) {
+            outcome.error = errno == ECONNRESET ? EPIPE : errno;
             break;
         }
         if (is_past(end_of_time)) {
-            throw Wrong{std::string("HUNG: ") + pair.name + ": sends to an end that is gone succeed"};
+            throw Wrong{std::string("HUNG: ") + pair.name + ": sends to an end that " +
+                        (model.ends[1 - step.end].open ? "has shut down both ways" : "is closed") +
+                        " do not fail, the last one: " + (count < 0 ? "EAGAIN" : "1")};
         }
         pollfd one{pair.fd(step.end), 0, 0}; // until POLLHUP
         poll(&one, 1, 10);
