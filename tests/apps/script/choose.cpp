@@ -55,8 +55,7 @@ bool Chooser::try_send(Step &step, const Model &model)
     step.kind = Kind::Send;
     step.how = static_cast<int>(below(kSends));
     step.size = std::min(size(), room);
-    bool is_made = model.has_sent[0] && model.has_sent[1];
-    step.flags = (is_one_in(2) ? MSG_NOSIGNAL : 0) | (is_made && is_one_in(3) ? MSG_DONTWAIT : 0);
+    step.flags = (is_one_in(2) ? MSG_NOSIGNAL : 0) | (model.is_made() && is_one_in(3) ? MSG_DONTWAIT : 0);
     step.parts = parts(step.size, step.how != kSendmmsg);
     bool is_several = step.how == kSendmmsg || step.how == kSendMore;
     return room > 0 && !(is_several && (step.size < 2 ||
@@ -124,7 +123,7 @@ bool Chooser::try_ask(Step &step, const Model &model)
     step.events = kEvents[below(7)];
     step.option = 1 + static_cast<int>(below(7));
     step.flags = is_one_in(8);
-    return true;
+    return model.is_made();
 }
 
 bool Chooser::try_set(Step &step, const Model &model)
@@ -146,7 +145,7 @@ bool Chooser::try_set(Step &step, const Model &model)
         step.kind = Kind::Nonblocking;
         step.how = static_cast<int>(below(2));
         step.option = mode_ == Mode::blocking ? is_one_in(4) : !is_one_in(4);
-        return model.has_sent[0] && model.has_sent[1];
+        return model.is_made();
     default:
         step.kind = Kind::Timeout;
         step.option = is_one_in(2) ? 0 : 10;
@@ -179,8 +178,8 @@ bool Chooser::try_fill(Step &step, const Model &model)
     const End &peer = model.ends[1 - step.end];
     step.kind = Kind::Fill;
     step.size = is_one_in(2) ? 65536 : 1 + below(20000);
-    return is_one_in(20) && model.has_sent[0] && model.has_sent[1] && model.can_send(step.end) && peer.open &&
-           peer.reading && peer.unread == 0;
+    return is_one_in(20) && model.is_made() && model.can_send(step.end) && peer.open && peer.reading &&
+           peer.unread == 0;
 }
 
 bool Chooser::try_blocked(Step &step, const Model &model)
