@@ -9,6 +9,7 @@ PROGRAM is a module of this folder, whose run(machine, options) is the test. --f
 import importlib
 import os
 import sys
+import traceback
 
 from harness import Failed, Machine
 
@@ -26,6 +27,8 @@ def main(arguments):
             importlib.import_module(arguments[1]).run(machine, options)
         except Failed as failure:
             machine.checks.that(False, str(failure))
+        except Exception:  # of what a program printed: what the processes said is shown with it
+            machine.checks.that(False, traceback.format_exc())
         if machine.checks.failed:
             for _, process in machine.started[-6:]:
                 print(process.told())

@@ -2,6 +2,7 @@
 """iperf3: a file is the payload and is compared; several streams, both directions, each for a fixed number of bytes."""
 import json
 
+from harness import Failed
 from peers import pattern
 
 
@@ -12,7 +13,10 @@ def measure(machine, options, server_options=()):
     machine.await_port(server, port)
     client = machine.run("client", "iperf3", "-c", "127.0.0.1", "-p", port, "-J", *options)
     machine.checks.that(server.wait() == 0, "the server ends after its client: " + server.told())
-    end = json.loads(client.out)["end"]
+    told = json.loads(client.out)
+    if "sum_received" not in told["end"]:
+        raise Failed("iperf3 %s: %s: %s" % (options, told.get("error"), server.told()))
+    end = told["end"]
     return end["sum_sent"]["bytes"], end["sum_received"]["bytes"]
 
 

@@ -36,8 +36,8 @@ struct Model {
     Mode mode = Mode::blocking;
     End ends[2];
     bool has_sent[2] = {false, false};
-    // Before, it may not be known what becomes of the connection: a send that must not wait may fail,
-    // and there may be no POLLOUT, as while a connection is being made.
+    // Before, it may not be known what becomes of the connection: a send that must not wait may
+    // fail, and there may be no POLLOUT, as while a connection is being made.
     bool is_made() const { return has_sent[0] && has_sent[1]; }
 
     // A send, so small and with so little unread that each kind of connection must take it whole.
