@@ -156,7 +156,7 @@ class Machine:
         enter_own_network()
         self.folder = tempfile.mkdtemp(prefix="vipl-apps-", dir="/var/tmp")
         os.chmod(self.folder, 0o711)
-        self.runtime = self.make_folder("runtime")
+        self.runtime, self.temporary = self.make_folder("runtime"), self.make_folder("tmp")
         self.peers = os.path.join(HERE, "peers")
         self.python = sys.executable
         if os.geteuid() == 0:
@@ -275,7 +275,7 @@ class Machine:
         self.count += 1
         name = "%02d-%s-%s" % (self.count, end, os.path.basename(str(words[0])))
         out, err = (os.path.join(self.folder, name + ending) for ending in (".out", ".err"))
-        full = dict(os.environ, PATH=SEARCHED, LC_ALL="C", HOME=self.folder, XDG_RUNTIME_DIR=self.runtime, **(env or {}))
+        full = dict(os.environ, PATH=SEARCHED, LC_ALL="C", HOME=self.folder, XDG_RUNTIME_DIR=self.runtime, TMPDIR=self.temporary, **(env or {}))
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             popen = subprocess.Popen(self.command(end, words), stdin=stdin, stdout=out_file, stderr=err_file, env=full, cwd=self.folder,
                                      start_new_session=True, preexec_fn=self._become_user(as_user))
