@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""iperf3: a file is the payload and is compared; several streams, both directions, each for a fixed number of bytes."""
+"""iperf3: several streams, both directions, each for a fixed number of bytes. Its contents cannot be compared: with a file as the payload (-F) it
+leaves some out itself when a send is not taken whole, over plain TCP too."""
 import json
 
 from harness import Failed
-from peers import pattern
 
 
-def measure(machine, options, server_options=()):
+def measure(machine, options):
     """One server for one client: what the client tells, by its own JSON."""
     port = machine.port()
-    server = machine.start("server", "iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", port, *server_options)
+    server = machine.start("server", "iperf3", "-s", "-1", "-B", "127.0.0.1", "-p", port)
     machine.await_port(server, port)
     client = machine.run("client", "iperf3", "-c", "127.0.0.1", "-p", port, "-J", *options)
     machine.checks.that(server.wait() == 0, "the server ends after its client: " + server.told())
@@ -30,11 +30,4 @@ def run(machine, _options):
         machine.checks.that(sent >= size, "%s: %d bytes are sent of %d" % (options, sent, size))
         machine.checks.that(size / 2 <= received <= sent, "%s: %d bytes are received of %d" % (options, received, sent))
         moved += streams + 1
-    contents = pattern.data("iperf", size)
-    original, copy = machine.make_file("original", contents), machine.make_file("copy", b"")
-    measure(machine, ("-F", original), ("-F", copy))
-    with open(copy, "rb") as file:
-        found = file.read()
-    machine.checks.that(len(found) > 0 and contents.startswith(found), "WRONG contents: %d bytes of %d arrived" % (len(found), size))
-    machine.checks.that(len(found) > size / 2, "%d bytes of %d arrived" % (len(found), size))
-    machine.check_moved(moved + 2)
+    machine.check_moved(moved)
