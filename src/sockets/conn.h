@@ -168,9 +168,13 @@ void sock_handshake_forked(void);
 
 /* --- the device: device.c --- */
 
-/* The device of this process's streams, which is opened at the first call; NULL: it cannot be
- * opened, which has been logged. */
+/* The device of the streams that the calling thread connects, which is opened at the first call;
+ * NULL: it cannot be opened, which has been logged. A process has a few devices, and threads beyond
+ * their number share them. A device lasts as long as the process. */
 struct vipl_stream_nic *sock_device(void);
+/* A thread waits for streams of several devices, and drives another one itself: from now on a
+ * thread of the library drives this one. */
+void sock_device_drive(struct vipl_stream_nic *nic);
 const char *sock_device_name(void);
 void sock_device_forked(void);
 

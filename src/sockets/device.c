@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The device of this process's streams. */
+/* The devices of this process's streams. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -8,25 +9,40 @@
 #include "sockets/conn.h"
 #include "vipl/posix.h"
 
+enum { DEVICES = 32 };
+
+struct device {
+    struct vipl_stream_nic *nic; /* NULL: not opened, or it cannot be */
+    bool is_driven;              /* by a thread of the library */
+};
+
+/* Guarded by lock. */
 static struct {
-    struct vipl_mutex lock;      /* rank SOCK_DEVICE */
-    struct vipl_stream_nic *nic; /* guarded by lock */
-    uint32_t generation;         /* guarded by lock: of the process that has tried to open it */
-    uint32_t named;              /* atomic: 1 when `name` is set */
-    char name[SOCK_DEVICE_BYTES];
-} device = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_SOCK_DEVICE)};
+    struct vipl_mutex lock; /* rank SOCK_DEVICE */
+    struct device all[DEVICES];
+    uint32_t generation; /* of the process whose devices these are */
+    bool failed;         /* a device could not be opened: none is tried again */
+} devices = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_SOCK_DEVICE)};
+
+static struct {
+    uint32_t known; /* atomic: 1 when `text` is set */
+    char text[SOCK_DEVICE_BYTES];
+} name_of_device;
+
+static uint32_t threads;                 /* atomic, relaxed: those that have a device */
+static _Thread_local uint32_t own_place; /* of the calling thread's device, plus 1; 0: none yet */
 
 const char *sock_device_name(void)
 {
-    if (vipl_load_acquire(&device.named) == 0) {
+    if (vipl_load_acquire(&name_of_device.known) == 0) {
         char name[SOCK_DEVICE_BYTES];
         if (!vipl_config_text("VIPL_SOCKETS_DEVICE", name, sizeof(name))) {
             strcpy(name, "loopback");
         }
-        memcpy(device.name, name, sizeof(name)); /* any thread writes the same */
-        vipl_store_release(&device.named, 1);
+        memcpy(name_of_device.text, name, sizeof(name)); /* any thread writes the same */
+        vipl_store_release(&name_of_device.known, 1);
     }
-    return device.name;
+    return name_of_device.text;
 }
 
 /* With loopback nothing has to move while the program makes no call: a peer fetches what was sent
@@ -37,12 +53,11 @@ static VIP_ULONG open_flags(void)
     return strncmp(sock_device_name(), "loopback", strlen("loopback")) == 0 ? VIPX_INLINE : 0;
 }
 
-static void open_locked(void)
+static void open_locked(struct device *device)
 {
     VIP_RETURN reason;
-    device.nic = NULL; /* the parent's, if this process was forked */
-    device.generation = vipl_fork_generation();
-    if (vipl_stream_nic_open(sock_device_name(), open_flags(), &device.nic, &reason) != 0) {
+    if (vipl_stream_nic_open(sock_device_name(), open_flags(), &device->nic, &reason) != 0) {
+        devices.failed = true;
         vipl_log(VIPL_LOG_ERROR, "sockets: the device %s cannot be opened (%s): connections stay with TCP",
                  sock_device_name(), VipxStrError(reason));
     }
@@ -50,16 +65,57 @@ static void open_locked(void)
 
 struct vipl_stream_nic *sock_device(void)
 {
-    vipl_mutex_lock(&device.lock);
-    if (device.generation != vipl_fork_generation()) {
-        open_locked();
+    if (own_place == 0) {
+        own_place = 1 + vipl_fetch_add(&threads, 1) % DEVICES;
     }
-    struct vipl_stream_nic *nic = device.nic;
-    vipl_mutex_unlock(&device.lock);
+    vipl_mutex_lock(&devices.lock);
+    if (devices.generation != vipl_fork_generation()) { /* they are the parent's */
+        memset(devices.all, 0, sizeof(devices.all));
+        devices.failed = false;
+        devices.generation = vipl_fork_generation();
+    }
+    struct device *device = &devices.all[own_place - 1];
+    if (device->nic == NULL && !devices.failed) {
+        open_locked(device);
+    }
+    struct vipl_stream_nic *nic = device->nic;
+    vipl_mutex_unlock(&devices.lock);
     return nic;
+}
+
+static void drive(void *nic)
+{
+    int rc = 0;
+    while (rc == 0 || rc == EINTR) {
+        rc = vipl_stream_nic_wait(nic, NULL, 0, -1, NULL);
+    }
+    vipl_log(VIPL_LOG_ERROR, "sockets: a device cannot be waited for any more: error %d", rc);
+}
+
+void sock_device_drive(struct vipl_stream_nic *nic)
+{
+    struct vipl_thread thread;
+    int error = 0;
+    vipl_mutex_lock(&devices.lock);
+    for (unsigned i = 0; i < DEVICES; i++) {
+        struct device *device = &devices.all[i];
+        if (device->nic == nic && !device->is_driven) {
+            error = vipl_thread_start(&thread, drive, nic);
+            device->is_driven = error == 0;
+            if (device->is_driven) {
+                vipl_thread_detach(&thread);
+            }
+        }
+    }
+    vipl_mutex_unlock(&devices.lock);
+    if (error != 0) {
+        char text[128];
+        vipl_log(VIPL_LOG_ERROR, "sockets: no thread for a device: %s",
+                 vipl_os_error(error, text, sizeof(text)));
+    }
 }
 
 void sock_device_forked(void)
 {
-    vipl_mutex_init(&device.lock, VIPL_RANK_SOCK_DEVICE);
+    vipl_mutex_init(&devices.lock, VIPL_RANK_SOCK_DEVICE);
 }

@@ -278,6 +278,12 @@ static void enter_library(struct sock_entry *entry, struct sock_conn *conn, enum
     if (state == SOCK_MOVED && entry->watched == NULL) {
         entry->watched = conn->stream;
         vipl_stream_add_watch(entry->watched, &entry->watch);
+        struct vipl_stream_nic *nic = vipl_stream_device(entry->watched);
+        if (vipl_load_relaxed(&entry->set->moved) == 0) {
+            vipl_store_ptr(&entry->set->nic, nic); /* pairs with nic_of() */
+        } else if (vipl_load_ptr(&entry->set->nic) != nic) {
+            sock_device_drive(nic);
+        }
         if (vipl_fetch_add(&entry->set->moved, 1) == 0) {
             vipl_mutex_lock(&entry->set->ready_lock);
             wake_others_locked(entry->set); /* a thread that sleeps has to drive the device */

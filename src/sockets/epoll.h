@@ -76,9 +76,12 @@ struct sock_epoll {
     unsigned room;                /* of by_fd */
     uint32_t serial;              /* of the last entry */
     uint32_t moved;               /* atomic: entries with a stream */
-    uint32_t has_own;             /* atomic: the library's set is made */
-    uint32_t has_members;         /* atomic: member sets */
-    uint32_t series;              /* atomic, relaxed: waits that ended without a look at the kernel's set */
+    /* atomic: the device that a thread which waits drives; those of other streams have threads of
+     * their own. Valid while `moved` is not 0. */
+    void *nic;
+    uint32_t has_own;     /* atomic: the library's set is made */
+    uint32_t has_members; /* atomic: member sets */
+    uint32_t series;      /* atomic, relaxed: waits that ended without a look at the kernel's set */
     struct vipl_list handshakes;
     struct vipl_list members; /* entries that are sets */
 
@@ -124,9 +127,9 @@ void sock_epoll_signal_locked(struct sock_epoll *set);
 
 /* --- a set among the descriptors of poll(), or in another set (epoll_wait.c) --- */
 
-/* Drops entries that are not ready, so that the kernel's answer for the set is right. Returns true
- * if the set, or one in it, has moved connections. */
-bool sock_epoll_trim(struct sock_file *file);
+/* Drops entries that are not ready, so that the kernel's answer for the set is right. Returns the
+ * device to be driven if the set, or one in it, has moved connections, or NULL. */
+struct vipl_stream_nic *sock_epoll_trim(struct sock_file *file);
 /* The caller sleeps for the set by the kernel. */
 void sock_epoll_begin_sleep(struct sock_file *file);
 void sock_epoll_end_sleep(struct sock_file *file);

@@ -233,18 +233,34 @@ static struct sock_file *member_of(struct sock_epoll *set, unsigned n)
     return found;
 }
 
-static bool trim_members(struct sock_epoll *set)
+/* The device that a thread drives which waits for the set's own entries; NULL: none is moved. */
+static struct vipl_stream_nic *nic_of(struct sock_epoll *set)
 {
-    bool has_moved = false;
+    return vipl_load_relaxed(&set->moved) == 0 ? NULL
+                                               : vipl_load_ptr(&set->nic); /* pairs with enter_library() */
+}
+
+/* A thread drives one device; a second one gets a thread of its own. */
+static struct vipl_stream_nic *either(struct vipl_stream_nic *one, struct vipl_stream_nic *other)
+{
+    if (one != NULL && other != NULL && one != other) {
+        sock_device_drive(other);
+    }
+    return one != NULL ? one : other;
+}
+
+static struct vipl_stream_nic *trim_members(struct sock_epoll *set)
+{
+    struct vipl_stream_nic *nic = NULL;
     struct sock_file *member;
     if (vipl_load_relaxed(&set->has_members) == 0) {
-        return false;
+        return NULL;
     }
     for (unsigned n = 0; (member = member_of(set, n)) != NULL; n++) {
-        has_moved = sock_epoll_trim(member) || has_moved;
+        nic = either(nic, sock_epoll_trim(member));
         sock_file_put(member);
     }
-    return has_moved;
+    return nic;
 }
 
 /* Drops entries that are not ready, up to the first one that is. */
@@ -265,16 +281,17 @@ static void trim_locked(struct sock_epoll *set)
     }
 }
 
-bool sock_epoll_trim(struct sock_file *file)
+struct vipl_stream_nic *sock_epoll_trim(struct sock_file *file)
 {
     struct sock_epoll *set = VIPL_CONTAINER(file, struct sock_epoll, file);
-    bool has_moved = trim_members(set);
+    struct vipl_stream_nic *nic = trim_members(set);
     if (vipl_load_acquire(&set->has_own) == 0) {
-        return has_moved;
+        return nic;
     }
-    if (vipl_load_relaxed(&set->moved) > 0) {
-        vipl_stream_nic_progress(sock_device());
-        has_moved = true;
+    struct vipl_stream_nic *own = nic_of(set);
+    if (own != NULL) {
+        vipl_stream_nic_progress(own);
+        nic = either(own, nic);
     }
     take_own(set);
     vipl_mutex_lock(&set->lock);
@@ -285,7 +302,7 @@ bool sock_epoll_trim(struct sock_file *file)
     }
     vipl_mutex_unlock(&set->ready_lock);
     vipl_mutex_unlock(&set->lock);
-    return has_moved;
+    return nic;
 }
 
 void sock_epoll_begin_sleep(struct sock_file *file)
@@ -334,11 +351,11 @@ static int ask_kernel(struct epoll_waiting *waiting, int offset, int ms)
 }
 
 /* Sleeps for the device and the kernel's set. Returns 0: look at both again; or -1. */
-static int sleep_for_device(struct epoll_waiting *waiting, int ms)
+static int sleep_for_device(struct epoll_waiting *waiting, struct vipl_stream_nic *nic, int ms)
 {
     struct pollfd fd = {.fd = sock_epoll_kernel(waiting->set), .events = POLLIN};
     vipl_cancel_restore(waiting->cancel);
-    int rc = sock_sleep(&fd, 1, true, ms, waiting->mask);
+    int rc = sock_sleep(nic, &fd, 1, ms, waiting->mask);
     vipl_cancel_off();
     if (rc == 0 || rc == VIPL_POLL_OTHERS || rc == ETIMEDOUT) {
         return 0;
@@ -357,14 +374,15 @@ static int shorter(int a, int b)
 static int look_once(struct epoll_waiting *waiting, int ms)
 {
     struct sock_epoll *set = waiting->set;
-    bool has_moved = trim_members(set);
+    struct vipl_stream_nic *nic = trim_members(set);
     bool own = false;
     int again_ms = -1;
     int count = 0;
     if (vipl_load_acquire(&set->has_own) != 0) { /* pairs with make_own() */
-        if (vipl_load_relaxed(&set->moved) > 0) {
-            has_moved = true;
-            vipl_stream_nic_progress(sock_device());
+        struct vipl_stream_nic *sets = nic_of(set);
+        if (sets != NULL) {
+            vipl_stream_nic_progress(sets);
+            nic = either(sets, nic);
         }
         count = collect(set, waiting->events, waiting->most, &again_ms);
     }
@@ -373,12 +391,12 @@ static int look_once(struct epoll_waiting *waiting, int ms)
     }
     vipl_store_relaxed(&set->series, 0);
     ms = count > 0 ? 0 : shorter(ms, again_ms);
-    if (has_moved && ms != 0) {
-        if (sleep_for_device(waiting, ms) < 0) {
+    if (nic != NULL && ms != 0) {
+        if (sleep_for_device(waiting, nic, ms) < 0) {
             return -1;
         }
         ms = 0;
-        has_moved = trim_members(set);
+        trim_members(set);
         count = collect(set, waiting->events, waiting->most, &again_ms);
         if (count > 0) {
             return count;

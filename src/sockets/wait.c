@@ -48,8 +48,8 @@ struct waiting {
     nfds_t special_count;
     nfds_t kernel_count; /* the program's descriptors that the kernel answers for */
     struct sleeper *sleeper;
-    bool has_moved;
-    int again_ms; /* for a handshake; -1: no need */
+    struct vipl_stream_nic *nic; /* what the thread drives; NULL: no connection is moved */
+    int again_ms;                /* for a handshake; -1: no need */
     struct pollfd few_kernel[FEW + 1];
     struct special few_specials[FEW];
 };
@@ -177,6 +177,16 @@ static void end_waiting(void *arg)
 
 /* --- looking --- */
 
+/* The thread drives the first device that it meets; the others have threads of their own. */
+static void drive_for(struct waiting *waiting, struct vipl_stream_nic *nic)
+{
+    if (waiting->nic == NULL) {
+        waiting->nic = nic;
+    } else if (nic != NULL && waiting->nic != nic) {
+        sock_device_drive(nic);
+    }
+}
+
 /* Writes the revents of a connection, and what the kernel is to watch for it. */
 static void look_at_conn(struct waiting *waiting, struct special *special, struct sock_conn *conn)
 {
@@ -193,7 +203,7 @@ static void look_at_conn(struct waiting *waiting, struct special *special, struc
     }
     fd->revents = (short)(now.ready & (fd->events | ALWAYS));
     if (now.state == SOCK_MOVED) {
-        waiting->has_moved = true;
+        drive_for(waiting, vipl_stream_device(conn->stream));
     } else if (now.kernel != 0) {
         kernel->fd = fd->fd;
         kernel->events = now.kernel;
@@ -207,7 +217,7 @@ static void look_at_conn(struct waiting *waiting, struct special *special, struc
 static int look(struct waiting *waiting)
 {
     int ready = 0;
-    waiting->has_moved = false;
+    waiting->nic = NULL;
     waiting->again_ms = -1;
     waiting->kernel_count = waiting->count - waiting->special_count;
     for (nfds_t i = 0; i < waiting->special_count; i++) {
@@ -217,7 +227,7 @@ static int look(struct waiting *waiting)
             look_at_conn(waiting, special, conn);
             ready += waiting->fds[special->index].revents != 0 ? 1 : 0;
         } else {
-            waiting->has_moved = sock_epoll_trim(special->file) || waiting->has_moved;
+            drive_for(waiting, sock_epoll_trim(special->file));
             waiting->kernel_count++;
         }
     }
@@ -305,9 +315,8 @@ static bool needs_watch(const struct waiting *waiting)
     return waiting->sleeper == NULL;
 }
 
-int sock_sleep(struct pollfd *fds, unsigned count, bool has_moved, int ms, const sigset_t *mask)
+int sock_sleep(struct vipl_stream_nic *nic, struct pollfd *fds, unsigned count, int ms, const sigset_t *mask)
 {
-    struct vipl_stream_nic *nic = has_moved ? sock_device() : NULL;
     if (nic != NULL) {
         return vipl_stream_nic_wait(nic, fds, count, ms, mask);
     }
@@ -321,7 +330,7 @@ static int sleep_for_all(struct waiting *waiting, int ms, const sigset_t *mask, 
 {
     unsigned count = (unsigned)waiting->count + (waiting->sleeper != NULL ? 1 : 0);
     vipl_cancel_restore(cancel);
-    int rc = sock_sleep(waiting->kernel, count, waiting->has_moved, ms, mask);
+    int rc = sock_sleep(waiting->nic, waiting->kernel, count, ms, mask);
     vipl_cancel_off();
     if (rc == VIPL_POLL_OTHERS) {
         if (waiting->sleeper != NULL && waiting->kernel[waiting->count].revents != 0) {
