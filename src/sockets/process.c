@@ -80,7 +80,7 @@ void sock_process_end(void)
 }
 
 /* What is left of a handshake would be the new program's bytes. */
-static void hand_over(int fd, struct sock_file *file, void *unused)
+static void give_to_program(int fd, struct sock_file *file, void *unused)
 {
     struct sock_conn *conn = VIPL_CONTAINER(file, struct sock_conn, file);
     (void)unused;
@@ -102,7 +102,7 @@ void sock_process_exec(void)
 {
     int error = errno;
     if (sock_process_is_own() && sock_enter()) {
-        sock_table_each(0, INT_MAX, hand_over, NULL);
+        sock_table_each(0, INT_MAX, give_to_program, NULL);
         vipl_stream_drain(DRAIN_MS);
         sock_leave();
     }
