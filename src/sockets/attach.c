@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "sockets/conn.h"
 #include "sockets/mark.h"
@@ -158,23 +159,23 @@ void sock_attach_listener(int fd)
     sock_conn_put(conn);
 }
 
-/* The descriptor is a connection whose peer may send HELLO. */
-static void attach_unknown(int fd, bool nonblocking, bool is_likely)
+/* Returns the connection that a descriptor becomes, whose peer may send HELLO; NULL: it stays the
+ * kernel's. The caller owns a reference. */
+static struct sock_conn *attach_unknown(int fd, bool nonblocking, bool is_likely)
 {
     union address local;
     union address peer;
     if (!local_address(fd, &local) || !peer_address(fd, &peer) || !is_within_host(&local, &peer)) {
         sock_stats_count(SOCK_BY_RULE);
-        return;
+        return NULL;
     }
     struct sock_conn *conn = sock_conn_new(SOCK_UNKNOWN, fd, nonblocking);
-    if (conn == NULL) {
-        return;
+    if (conn != NULL) {
+        conn->patience = is_likely ? HELLO_MS * 1000000 : 0;
+        sock_options_read(conn, fd);
+        sock_table_set(fd, &conn->file);
     }
-    conn->patience = is_likely ? HELLO_MS * 1000000 : 0;
-    sock_options_read(conn, fd);
-    sock_table_set(fd, &conn->file);
-    sock_conn_put(conn);
+    return conn;
 }
 
 void sock_attach_accepted(int listener, int fd, bool nonblocking)
@@ -184,42 +185,70 @@ void sock_attach_accepted(int listener, int fd, bool nonblocking)
         return;
     }
     if (sock_conn_state(conn) == SOCK_LISTENING) {
-        attach_unknown(fd, nonblocking, sock_mark_keep(conn->mark));
+        struct sock_conn *accepted = attach_unknown(fd, nonblocking, sock_mark_keep(conn->mark));
+        if (accepted != NULL) {
+            sock_conn_put(accepted);
+        }
     }
     sock_conn_put(conn);
 }
 
 /* --- descriptors that this program was started with --- */
 
-static void attach_one(int fd)
+enum { INHERITED = 64 };
+
+/* The connections that have been found, each by the socket behind it: its input and its output are
+ * often the same. */
+struct inherited {
+    struct sock_conn *conns[INHERITED];
+    ino_t sockets[INHERITED];
+    unsigned count;
+};
+
+/* Whether a VIPL program listens at the port that the socket is bound to. */
+static bool is_from_marked(int fd)
 {
     union address local;
-    enum sock_marked marked;
-    int listens = option_of(fd, SO_ACCEPTCONN);
-    if (listens < 0 || !is_tcp(fd)) {
+    enum sock_marked marked = local_address(fd, &local) ? sock_mark_ask(port_of(&local)) : SOCK_MARKED_NO;
+    return marked == SOCK_MARKED || marked == SOCK_MARKED_SELF;
+}
+
+static void attach_connection(struct inherited *known, int fd)
+{
+    struct stat socket;
+    if (fstat(fd, &socket) != 0) {
         return;
     }
-    if (listens != 0) {
-        sock_attach_listener(fd);
-    } else if (local_address(fd, &local)) {
-        marked = sock_mark_ask(port_of(&local));
-        if (marked == SOCK_MARKED || marked == SOCK_MARKED_SELF) {
-            attach_unknown(fd, is_nonblocking(fd), true);
+    for (unsigned i = 0; i < known->count; i++) {
+        if (known->sockets[i] == socket.st_ino) {
+            sock_table_set(fd, &known->conns[i]->file);
+            return;
         }
+    }
+    struct sock_conn *conn =
+        known->count < INHERITED && is_from_marked(fd) ? attach_unknown(fd, is_nonblocking(fd), true) : NULL;
+    if (conn != NULL) {
+        known->sockets[known->count] = socket.st_ino;
+        known->conns[known->count++] = conn;
     }
 }
 
 void sock_attach_inherited(void)
 {
+    struct inherited known = {.count = 0};
     DIR *folder = opendir("/proc/self/fd");
     struct dirent *entry;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         int fd = atoi(entry->d_name);
-        if (entry->d_name[0] != '.' && fd != dirfd(folder)) {
-            attach_one(fd);
+        int listens = entry->d_name[0] == '.' || fd == dirfd(folder) ? -1 : option_of(fd, SO_ACCEPTCONN);
+        if (listens >= 0 && is_tcp(fd)) {
+            listens != 0 ? sock_attach_listener(fd) : attach_connection(&known, fd);
         }
     }
     if (folder != NULL) {
         closedir(folder);
+    }
+    for (unsigned i = 0; i < known.count; i++) {
+        sock_conn_put(known.conns[i]);
     }
 }

@@ -349,6 +349,10 @@ static bool step_unknown(struct sock_conn *conn)
         stay(conn, SOCK_BAD_HELLO, false, 0);
         return true;
     }
+    if (count > SOCK_HELLO_BYTES && bytes[SOCK_HELLO_BYTES] != SOCK_COMMIT_TCP) {
+        lose(conn, ECONNRESET, "the client has sent HELLO and more");
+        return true;
+    }
     if (count > SOCK_HELLO_BYTES) { /* the client did not want to wait */
         take(conn, SOCK_HELLO_BYTES + 1);
         stay(conn, SOCK_NOT_CONNECTED, false, 0);
@@ -646,20 +650,31 @@ static void for_all(void (*each)(struct sock_conn *conn, void *arg), void *arg)
     }
 }
 
-struct watched {
-    struct pollfd fds[MOST_LOOKED_AT + 1];
+/* --- waiting --- */
+
+/* A thread that waits for the outcome. Another thread that waits may bring its connection forward,
+ * and wakes it. */
+struct awaiting {
+    struct sock_hook hook;
+    struct vipl_waker *waker;
+    struct pollfd fds[MOST_LOOKED_AT + 2];
     unsigned count;
     int ms;
 };
 
-static void watch(struct watched *watched, struct sock_conn *conn, const struct sock_now *now)
+static void wake_awaiting(struct sock_hook *hook)
+{
+    vipl_waker_signal(VIPL_CONTAINER(hook, struct awaiting, hook)->waker);
+}
+
+static void add_fd(struct awaiting *awaiting, struct sock_conn *conn, const struct sock_now *now)
 {
     vipl_mutex_lock(&conn->lock);
     int kernel = conn->kernel;
     vipl_mutex_unlock(&conn->lock);
-    watched->fds[watched->count++] = (struct pollfd){.fd = kernel, .events = now->kernel};
-    if (now->again_ms >= 0 && (watched->ms < 0 || now->again_ms < watched->ms)) {
-        watched->ms = now->again_ms;
+    awaiting->fds[awaiting->count++] = (struct pollfd){.fd = kernel, .events = now->kernel};
+    if (now->again_ms >= 0 && (awaiting->ms < 0 || now->again_ms < awaiting->ms)) {
+        awaiting->ms = now->again_ms;
     }
 }
 
@@ -667,39 +682,71 @@ static void advance_other(struct sock_conn *conn, void *arg)
 {
     struct sock_now now = sock_conn_advance(conn, 0);
     if (!is_over(now.state) && now.state != SOCK_HELLO_SENT) {
-        watch(arg, conn, &now);
+        add_fd(arg, conn, &now);
     }
 }
 
-/* Waits until something has happened to a connection in a handshake, or to any other one. */
-static int wait_for(struct sock_conn *conn, const struct sock_now *now, uint64_t deadline)
+/* Sleeps until something has happened to a connection in a handshake, or to any other one. */
+static int wait_for(struct awaiting *awaiting, struct sock_conn *conn, const struct sock_now *now,
+                    uint64_t deadline)
 {
-    struct watched watched = {.count = 0, .ms = vipl_ms_left(deadline)};
-    for_all(advance_other, &watched);
-    watch(&watched, conn, now);
-    int rc = poll(watched.fds, watched.count, watched.ms);
+    awaiting->count = 0;
+    awaiting->ms = vipl_ms_left(deadline);
+    for_all(advance_other, awaiting);
+    add_fd(awaiting, conn, now);
+    awaiting->fds[awaiting->count++] = (struct pollfd){.fd = awaiting->waker->fd, .events = POLLIN};
+    int rc = poll(awaiting->fds, awaiting->count, awaiting->ms);
     if (rc < 0 && errno == EINTR && (deadline != VIPL_NO_DEADLINE || !sock_signals_restart())) {
         return EINTR;
     }
     return vipl_now_ns() >= deadline ? EAGAIN : 0;
 }
 
+/* Returns true if a call for the connection need not wait any more. */
+static bool is_decided(struct sock_conn *conn, const struct sock_now *now, short wanted)
+{
+    if (now->state == SOCK_UNKNOWN && wanted == POLLOUT && now->again_ms < 0) {
+        sock_conn_give_up(conn, SOCK_WROTE_FIRST);
+        return true;
+    }
+    return is_over(now->state) || (now->state == SOCK_STRIPPING && wanted == POLLOUT);
+}
+
+static int await_blocking(struct awaiting *awaiting, struct sock_conn *conn, short wanted, uint64_t deadline)
+{
+    int error = 0;
+    while (error == 0) {
+        vipl_waker_reset(awaiting->waker); /* then looks */
+        struct sock_now now = sock_conn_advance(conn, wanted);
+        if (is_decided(conn, &now, wanted)) {
+            break;
+        }
+        error = wait_for(awaiting, conn, &now, deadline);
+    }
+    return error;
+}
+
 int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t deadline)
 {
-    for (;;) {
-        struct sock_now now = sock_conn_advance(conn, wanted);
-        if (is_over(now.state) || (now.state == SOCK_STRIPPING && wanted == POLLOUT)) {
-            return 0;
-        }
-        if (now.state == SOCK_UNKNOWN && wanted == POLLOUT && now.again_ms < 0) {
-            sock_conn_give_up(conn, SOCK_WROTE_FIRST);
-            continue;
-        }
-        int error = blocks ? wait_for(conn, &now, deadline) : EAGAIN;
-        if (error != 0) {
-            return error;
-        }
+    if (is_over(sock_conn_state(conn))) {
+        return 0;
     }
+    struct sock_now now = sock_conn_advance(conn, wanted);
+    if (is_decided(conn, &now, wanted)) {
+        return 0;
+    }
+    if (!blocks) {
+        return EAGAIN;
+    }
+    struct awaiting awaiting = {.hook.changed = wake_awaiting, .waker = vipl_thread_waker()};
+    if (awaiting.waker == NULL) {
+        return ENOMEM;
+    }
+    sock_conn_hook(conn, &awaiting.hook);
+    int error = await_blocking(&awaiting, conn, wanted, deadline);
+    sock_conn_unhook(conn, &awaiting.hook);
+    vipl_waker_reset(awaiting.waker);
+    return error;
 }
 
 static void give_up_for_fork(struct sock_conn *conn, void *unused)

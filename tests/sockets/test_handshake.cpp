@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: MIT
+//
+// The handshake: clients and servers of all kinds, those that do not take part, and those that do
+// wrong. The bytes of the program are the same whatever becomes of the connection.
+#include <future>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tcp_pair.hpp"
+
+using namespace sockets_test;
+
+namespace {
+
+/** Calls that the library does not see. */
+ssize_t raw_send(int fd, const std::string &bytes)
+{
+    return syscall(SYS_sendto, fd, bytes.data(), bytes.size(), MSG_NOSIGNAL, nullptr, 0);
+}
+
+std::string raw_receive(int fd, size_t most)
+{
+    std::string text(most, '\0');
+    size_t done = 0;
+    while (done < most) {
+        const ssize_t n = syscall(SYS_recvfrom, fd, &text[done], most - done, 0, nullptr, nullptr);
+        if (n <= 0) {
+            break;
+        }
+        done += static_cast<size_t>(n);
+    }
+    text.resize(done);
+    return text;
+}
+
+Fd raw_connect(const Listener &listener)
+{
+    Fd client(static_cast<int>(syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+    must(syscall(SYS_connect, int(client), &listener.address, sizeof(listener.address)) == 0, "connect");
+    return client;
+}
+
+/** HELLO of this library, with a nonce that no other has. */
+std::string hello()
+{
+    Listener listener;
+    Fd client = listener.connect();
+    Fd server = listener.accept();
+    const std::string bytes = raw_receive(server, 128);
+    must(bytes.size() == 128 && bytes.compare(1, 4, "VIPL") == 0, "HELLO");
+    return bytes;
+}
+
+/** The same with other bytes at a place. */
+std::string changed(size_t at, const std::string &bytes)
+{
+    return hello().replace(at, bytes.size(), bytes);
+}
+
+enum { kKind = 16, kVersion = 17, kHostLength = 18, kMessages = 20, kDevice = 60 };
+
+/** The server's process reads a connection until its end. */
+std::string all_of(int fd, int *error)
+{
+    std::string all(100000, '\0');
+    size_t done = 0;
+    ssize_t n;
+    while ((n = recv(fd, &all[done], all.size() - done, 0)) > 0) {
+        done += static_cast<size_t>(n);
+    }
+    *error = error_of(n);
+    all.resize(done);
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("a client that does not know the library talks TCP with a server that has it")
+{
+    Listener listener;
+    Fd client = raw_connect(listener);
+    Fd server = listener.accept();
+    REQUIRE(raw_send(client, "plain") == 5);
+    CHECK(receive(server, 5) == "plain");
+    send_all(server, "back");
+    CHECK(raw_receive(client, 4) == "back");
+    client.close();
+    int error = -1;
+    CHECK(all_of(server, &error).empty());
+    CHECK(error == 0);
+}
+
+TEST_CASE("a server that writes first")
+{
+    Listener listener;
+    Fd plain = raw_connect(listener);
+    Fd server = listener.accept();
+    send_all(server, "220 ready\r\n");
+    CHECK(raw_receive(plain, 11) == "220 ready\r\n");
+    REQUIRE(raw_send(plain, "HELO") == 4);
+    CHECK(receive(server, 4) == "HELO");
+
+    Fd client = listener.connect();
+    Fd other = listener.accept();
+    auto writer = std::async(std::launch::async, [&] { send_all(other, "220 ready\r\n"); });
+    CHECK(receive(client, 11) == "220 ready\r\n");
+    writer.get();
+    send_all(client, "HELO");
+    CHECK(receive(other, 4) == "HELO");
+    if (moves()) {
+        CHECK((is_moved(client) && is_moved(other))); // HELLO had come
+    }
+}
+
+TEST_CASE("a server that writes first, and has waited in vain for HELLO, strips it later")
+{
+    Listener listener;
+    Fd client = listener.connect(SOCK_NONBLOCK);
+    Fd server = listener.accept();
+    if (moves()) { // HELLO has been sent at once; the server's library is not asked before it writes
+        must(raw_receive(server, 128).size() == 128);
+    }
+    send_all(server, "welcome");
+    if (moves()) {
+        set_nonblocking(client, false);
+        CHECK(receive(client, 7) == "welcome");
+        send_all(client, "after");
+        CHECK(raw_receive(server, 6) == "Tafter");
+    }
+}
+
+TEST_CASE("a client that has to write does not wait for ever for a server that does not read")
+{
+    Listener listener;
+    Fd client = listener.connect();
+    send_all(client, "first words"); // this thread has both ends
+    Fd server = listener.accept();
+    CHECK(receive(server, 11) == "first words");
+    send_all(server, "back");
+    CHECK(receive(client, 4) == "back");
+    CHECK(pattern(1) == pattern(1));
+    REQUIRE(shutdown(client, SHUT_WR) == 0);
+    CHECK(receive(server, 1).empty());
+}
+
+TEST_CASE("a client that closes at once is seen to close")
+{
+    Listener listener;
+    for (const bool later : {false, true}) {
+        Fd client = listener.connect();
+        Fd server = later ? Fd() : listener.accept();
+        client.close();
+        server = later ? listener.accept() : std::move(server);
+        int error = -1;
+        CHECK(all_of(server, &error).empty());
+        CHECK(error == 0);
+    }
+}
+
+TEST_CASE("a client that writes and closes at once is heard")
+{
+    Listener listener;
+    Fd client = listener.connect();
+    send_all(client, "last words");
+    client.close();
+    Fd server = listener.accept();
+    int error = -1;
+    CHECK(all_of(server, &error) == "last words");
+    CHECK(error == 0);
+}
+
+TEST_CASE("one thread has both ends, and does not wait in either")
+{
+    Listener listener;
+    Fd client = listener.connect(SOCK_NONBLOCK);
+    Fd server = listener.accept(SOCK_NONBLOCK);
+    const std::string text = pattern(300000);
+    std::string got;
+    size_t sent = 0;
+    CHECK(eventually([&] {
+        const ssize_t n = write(client, text.data() + sent, text.size() - sent);
+        must(n > 0 || errno == EAGAIN || sent == text.size());
+        sent += n > 0 ? static_cast<size_t>(n) : 0;
+        char part[5000];
+        const ssize_t m = read(server, part, sizeof(part));
+        must(m > 0 || errno == EAGAIN);
+        got.append(part, m > 0 ? static_cast<size_t>(m) : 0);
+        return got.size() == text.size();
+    }));
+    CHECK(got == text);
+    if (moves()) {
+        CHECK(is_moved(client));
+    }
+}
+
+TEST_CASE("many connections at once, one after the other, and by many threads")
+{
+    Listener listener;
+    auto server = std::async(std::launch::async, [&] {
+        std::vector<std::future<void>> threads;
+        for (int i = 0; i < 200; i++) {
+            auto fd = std::make_shared<Fd>(listener.accept());
+            threads.push_back(std::async(std::launch::async, [fd] { send_all(*fd, receive(*fd, 4)); }));
+        }
+    });
+    std::vector<std::future<bool>> clients;
+    for (int t = 0; t < 8; t++) {
+        clients.push_back(std::async(std::launch::async, [&] {
+            for (int i = 0; i < 25; i++) {
+                Fd client = listener.connect();
+                send_all(client, "ping");
+                if (receive(client, 4) != "ping") {
+                    return false;
+                }
+            }
+            return true;
+        }));
+    }
+    for (auto &client : clients) {
+        CHECK(client.get());
+    }
+    server.get();
+}
+
+TEST_CASE("a peer that sends what no peer may send loses its own connection alone", "[hostile]")
+{
+    if (!moves()) {
+        return;
+    }
+    Pair bystander;
+    const std::string good = hello(), wrong_address = changed(kHostLength, "\x11"),
+                      wrong_window = changed(kMessages, "\1"),
+                      unnamed = changed(kDevice, std::string(32, '\0')),
+                      long_name = changed(kDevice, std::string(32, 'x')), more = changed(127, "x"),
+                      reply = changed(kKind, "\2"), kind = changed(kKind, "\x9"),
+                      device = changed(kDevice, "another"), version = changed(kVersion, "\2");
+    const struct {
+        std::string bytes;
+        std::string program_gets;
+        int error;
+    } cases[] = {
+        // what is no HELLO is the program's
+        {good.substr(0, 15), good.substr(0, 15), 0},
+        {good.substr(0, 100), good.substr(0, 100), 0},
+        {wrong_address, wrong_address, 0},
+        {wrong_window, wrong_window, 0},
+        {unnamed, unnamed, 0},
+        {long_name, long_name, 0},
+        {more, more, 0},
+        {reply, reply, 0},
+        {kind, kind, 0},
+        // what cannot be moved stays with TCP
+        {device + "Tplain", "plain", 0},
+        {version + "Tplain", "plain", 0},
+        {good + "Tplain", "plain", 0},
+        // and what nobody may send ends the connection
+        {good, "", ECONNRESET},
+        {good + "V", "", ECONNRESET},
+        {good + "?", "", ECONNRESET},
+        {good + std::string(5000, 'g'), "", ECONNRESET},
+    };
+    for (const auto &one : cases) {
+        Listener listener;
+        Fd client = raw_connect(listener);
+        Fd server = listener.accept();
+        REQUIRE(raw_send(client, one.bytes) == static_cast<ssize_t>(one.bytes.size()));
+        syscall(SYS_shutdown, int(client), SHUT_WR);
+        int error = -1;
+        INFO("case " << &one - cases);
+        CHECK((all_of(server, &error) == one.program_gets));
+        CHECK(error == one.error);
+        send_all(bystander.client, "undisturbed");
+        CHECK(receive(bystander.server, 11) == "undisturbed");
+    }
+}
+
+/** Has the server go on with the handshake until it has replied something. */
+static std::string reply_of(int server, int client, size_t bytes)
+{
+    must(eventually([&] {
+        must(has_nothing_to_read(server));
+        pollfd fd = {client, POLLIN, 0};
+        return syscall(SYS_poll, &fd, 1, 0) == 1;
+    }));
+    return raw_receive(client, bytes);
+}
+
+TEST_CASE("a peer that says HELLO and then nothing", "[hostile]")
+{
+    if (!moves()) {
+        return;
+    }
+    const std::string good = hello(), welcome = changed(kKind, "\2");
+    Listener listener;
+    Fd client = raw_connect(listener);
+    Fd server = listener.accept();
+    REQUIRE(raw_send(client, good) == 128);
+    CHECK((reply_of(server, client, 128).substr(0, 18) == welcome.substr(0, 18)));
+    CHECK(reply_of(server, client, 1) == "T"); // the time for its VI is over
+    REQUIRE(raw_send(client, "Tand so on") == 10);
+    CHECK(receive(server, 9) == "and so on");
+}
+
+TEST_CASE("a server that replies what no server may", "[hostile]")
+{
+    if (!moves()) {
+        return;
+    }
+    for (const std::string &reply :
+         {hello(), changed(kKind, "\2\2"), changed(kKind, "\7"), hello().substr(0, 50)}) {
+        Listener listener;
+        Fd client = listener.connect();
+        Fd server = listener.accept();
+        CHECK(raw_receive(server, 128).size() == 128);
+        REQUIRE(raw_send(server, reply) == static_cast<ssize_t>(reply.size()));
+        char byte;
+        CHECK(error_of(recv(client, &byte, 1, 0)) == ECONNRESET);
+        CHECK(recv(client, &byte, 1, 0) == 0);
+        CHECK(error_of(send(client, "x", 1, MSG_NOSIGNAL)) == EPIPE);
+    }
+}
+
+TEST_CASE("a failure at a step of the handshake leaves the bytes to TCP", "[faults]")
+{
+    if (!moves()) {
+        return;
+    }
+    Listener listener;
+    for (const char *fault : {"decline", "stream", "join", "commit"}) {
+        for (const bool of_client : {false, true}) {
+            const pid_t child = fork();
+            if (child == 0) { // it has not looked at the setting yet
+                if (of_client) {
+                    setenv("VIPL_SOCKETS_FAULT", fault, 1);
+                }
+                Fd client = listener.connect();
+                send_all(client, pattern(5000));
+                _exit(receive(client, 5000) == pattern(5000, 2) && receive(client, 1).empty() ? 0 : 1);
+            }
+            const pid_t other = fork();
+            if (other == 0) {
+                if (!of_client) {
+                    setenv("VIPL_SOCKETS_FAULT", fault, 1);
+                }
+                Fd server = listener.accept();
+                if (receive(server, 5000) != pattern(5000)) {
+                    _exit(1);
+                }
+                send_all(server, pattern(5000, 2));
+                _exit(0);
+            }
+            int status = -1;
+            INFO(fault << (of_client ? " at the client" : " at the server"));
+            CHECK(waitpid(child, &status, 0) == child);
+            CHECK(status == 0);
+            CHECK(waitpid(other, &status, 0) == other);
+            CHECK(status == 0);
+        }
+    }
+}
+
+TEST_CASE("a connection that is being made when the process forks belongs to both")
+{
+    Listener listener;
+    Fd client = listener.connect();
+    const pid_t child = fork();
+    if (child == 0) {
+        Fd server = listener.accept();
+        _exit(receive(server, 6) == "parent" && (send_all(server, "yes"), true) ? 0 : 1);
+    }
+    send_all(client, "parent");
+    CHECK(receive(client, 3) == "yes");
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
+TEST_CASE("a connection that is refused is refused")
+{
+    Listener listener;
+    listener.fd.close();
+    Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    CHECK(connect(client, reinterpret_cast<sockaddr *>(&listener.address), sizeof(listener.address)) == -1);
+    CHECK(errno == ECONNREFUSED);
+}
