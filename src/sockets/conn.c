@@ -33,7 +33,7 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
     conn->receive_ms = conn->send_ms = conn->shut = conn->resets = conn->told = 0;
     conn->kernel = kernel;
     conn->error = 0;
-    conn->has_part = conn->joins = conn->strips_message = false;
+    conn->has_part = conn->has_spun = conn->joins = conn->strips_message = false;
     conn->strips = conn->peer_commit = 0;
     conn->since = vipl_now_ns();
     conn->patience = 0;
@@ -161,6 +161,9 @@ int sock_conn_take_error(struct sock_conn *conn)
                    (state == SOCK_MOVED && (vipl_stream_events(conn->stream) & VIPL_STREAM_BROKEN) != 0);
     if (!is_lost || vipl_exchange(&conn->told, 1) != 0) {
         return 0;
+    }
+    if (state == SOCK_MOVED) {
+        sock_stats_lost();
     }
     return state == SOCK_BROKEN ? conn->error : ECONNRESET;
 }

@@ -76,6 +76,7 @@ struct sock_conn {
     int kernel;          /* one of the program's descriptors of the kernel's socket; -1: all are closed */
     int error;           /* of BROKEN; constant once the state is that */
     bool has_part;       /* a part of a message has come */
+    bool has_spun;       /* JOINING: this process has looked again and again for a short time */
     bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */
     bool strips_message; /* STRIPPING: a message of the peer may come first */
     uint8_t strips;      /* STRIPPING: bytes of the handshake that come first, or after the message */

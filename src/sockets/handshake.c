@@ -15,6 +15,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 
 enum {
     JOIN_MS = 2000,       /* for the VIs to be connected */
+    SPIN_US = 300,        /* in which two ends that are not busy connect their VIs */
     LOOK_MS = 1,          /* between two looks at a VI that is being connected */
     PART_MS = 1000,       /* for the rest of a message to come */
     PART_LOOK_MS = 5,     /* between two looks for it */
@@ -39,6 +41,7 @@ enum {
     MOST_LOOKED_AT = 32   /* connections that a thread brings forward beside its own */
 };
 static const uint64_t ns_per_ms = 1000000;
+static const uint64_t ns_per_us = 1000;
 
 /* The connections whose handshake has begun, without the servers' that have not decided: a thread
  * that waits for one brings them all forward, because it may be the only one of the process. */
@@ -383,6 +386,24 @@ static bool refuse(struct sock_conn *conn, enum sock_reason reason)
     return true;
 }
 
+/* Asks for the result of the VI's request. Nothing tells this thread when there is one, and the
+ * peer's thread is most likely at the same place: so the thread looks again for a short time, once
+ * for each connection. */
+static VIP_RETURN join_result(struct sock_conn *conn)
+{
+    VIP_VI_HANDLE vi = vipl_stream_vi(conn->stream);
+    VIP_RETURN rc = VipConnectPeerDone(vi, NULL);
+    if (rc == VIP_NOT_DONE && !conn->has_spun) {
+        uint64_t end = vipl_now_ns() + SPIN_US * ns_per_us;
+        conn->has_spun = true;
+        while (rc == VIP_NOT_DONE && vipl_now_ns() < end) {
+            sched_yield();
+            rc = VipConnectPeerDone(vi, NULL);
+        }
+    }
+    return rc;
+}
+
 static bool step_joining(struct sock_conn *conn)
 {
     if (!take_commit(conn)) {
@@ -395,7 +416,7 @@ static bool step_joining(struct sock_conn *conn)
     if (sock_fault_is(SOCK_FAULT_DIE)) {
         vipl_process_end();
     }
-    VIP_RETURN rc = VipConnectPeerDone(vipl_stream_vi(conn->stream), NULL);
+    VIP_RETURN rc = join_result(conn);
     if (rc == VIP_NOT_DONE) {
         return false;
     }

@@ -19,6 +19,7 @@
 #include "sockets/options.h"
 #include "sockets/process.h"
 #include "sockets/real.h"
+#include "sockets/stats.h"
 
 /* What programs are compiled to with _FORTIFY_SOURCE; no header declares them. */
 ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
@@ -448,6 +449,9 @@ int dup3(int fd, int to, int flags)
 void _exit(int status)
 {
     sock_process_end();
+    if (sock_process_is_own()) {
+        sock_stats_print();
+    }
     SOCK_REAL(_exit)(status);
     __builtin_unreachable();
 }

@@ -28,7 +28,7 @@ namespace sockets_test {
 /** Whether connections are to be moved: the library is loaded. */
 inline bool moves()
 {
-    return getenv("VIPL_TEST_MOVES") != nullptr;
+    return getenv("TEST_MOVES") != nullptr;
 }
 
 /** For threads and children, where Catch2 may not be called. */
