@@ -60,6 +60,22 @@ static void host_of(const union address *address, struct in6_addr *out)
     memcpy(&out->s6_addr[12], &address->in.sin_addr, 4);
 }
 
+/* Whether the address stands for all addresses. */
+static bool is_any(const union address *address)
+{
+    struct in6_addr host;
+    host_of(address, &host);
+    return IN6_IS_ADDR_UNSPECIFIED(&host) ||
+           (IN6_IS_ADDR_V4MAPPED(&host) && memcmp(&host.s6_addr[12], "\0\0\0", 4) == 0);
+}
+
+static struct sock_place place_of(const union address *address)
+{
+    struct sock_place place = {.port = port_of(address)};
+    host_of(address, &place.host);
+    return place;
+}
+
 /* Whether a connection is one between two sockets of this host: both ends have the same address, or
  * a loopback one. */
 static bool is_within_host(const union address *local, const union address *peer)
@@ -93,14 +109,22 @@ static bool is_nonblocking(int fd)
 /* --- clients --- */
 
 /* Whether the server is one to ask for VIPL. */
-static enum sock_reason ask_for(int fd, const union address *to, socklen_t length, enum sock_marked *marked)
+static enum sock_reason ask_for(int fd, union address *to, socklen_t length, enum sock_marked *marked)
 {
     union address local;
-    if (!local_address(fd, &local) || !is_within_host(&local, to) ||
-        !sock_rules_allow_connect(&to->any, length)) {
+    if (!local_address(fd, &local)) {
         return SOCK_BY_RULE;
     }
-    *marked = sock_mark_ask(port_of(to));
+    if (is_any(to)) { /* this host: the kernel has chosen one address for both ends */
+        uint16_t port = port_of(to);
+        *to = local;
+        *(to->any.sa_family == AF_INET ? &to->in.sin_port : &to->in6.sin6_port) = htons(port);
+    }
+    if (!is_within_host(&local, to) || !sock_rules_allow_connect(&to->any, length)) {
+        return SOCK_BY_RULE;
+    }
+    struct sock_place place = place_of(to);
+    *marked = sock_mark_ask(&place);
     return *marked == SOCK_MARKED_NO      ? SOCK_NO_MARK
            : *marked == SOCK_MARKED_OTHER ? SOCK_OTHER_USER
                                           : SOCK_MOVED_TO_VIPL;
@@ -152,7 +176,11 @@ void sock_attach_listener(int fd)
     if (conn == NULL) {
         return;
     }
-    conn->mark = sock_mark_new(port_of(&local));
+    struct sock_place place = place_of(&local);
+    int v6_only = 0;
+    socklen_t length = sizeof(v6_only);
+    place.is_v6_only = getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, &length) == 0 && v6_only != 0;
+    conn->mark = sock_mark_new(&place);
     if (conn->mark != NULL) {
         sock_table_set(fd, &conn->file);
     }
@@ -205,11 +233,15 @@ struct inherited {
     unsigned count;
 };
 
-/* Whether a VIPL program listens at the port that the socket is bound to. */
+/* Whether a VIPL program listens where the socket is bound to. */
 static bool is_from_marked(int fd)
 {
     union address local;
-    enum sock_marked marked = local_address(fd, &local) ? sock_mark_ask(port_of(&local)) : SOCK_MARKED_NO;
+    if (!local_address(fd, &local)) {
+        return false;
+    }
+    struct sock_place place = place_of(&local);
+    enum sock_marked marked = sock_mark_ask(&place);
     return marked == SOCK_MARKED || marked == SOCK_MARKED_SELF;
 }
 
@@ -233,6 +265,28 @@ static void attach_connection(struct inherited *known, int fd)
     }
 }
 
+static void attach_any(struct inherited *known, int fd)
+{
+    int listens = option_of(fd, SO_ACCEPTCONN);
+    if (listens >= 0 && is_tcp(fd)) {
+        listens != 0 ? sock_attach_listener(fd) : attach_connection(known, fd);
+    }
+}
+
+static void put_known(struct inherited *known)
+{
+    for (unsigned i = 0; i < known->count; i++) {
+        sock_conn_put(known->conns[i]);
+    }
+}
+
+void sock_attach_received(int fd)
+{
+    struct inherited known = {.count = 0};
+    attach_any(&known, fd);
+    put_known(&known);
+}
+
 void sock_attach_inherited(void)
 {
     struct inherited known = {.count = 0};
@@ -240,15 +294,12 @@ void sock_attach_inherited(void)
     struct dirent *entry;
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         int fd = atoi(entry->d_name);
-        int listens = entry->d_name[0] == '.' || fd == dirfd(folder) ? -1 : option_of(fd, SO_ACCEPTCONN);
-        if (listens >= 0 && is_tcp(fd)) {
-            listens != 0 ? sock_attach_listener(fd) : attach_connection(&known, fd);
+        if (entry->d_name[0] != '.' && fd != dirfd(folder)) {
+            attach_any(&known, fd);
         }
     }
     if (folder != NULL) {
         closedir(folder);
     }
-    for (unsigned i = 0; i < known.count; i++) {
-        sock_conn_put(known.conns[i]);
-    }
+    put_known(&known);
 }

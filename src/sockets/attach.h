@@ -17,5 +17,7 @@ void sock_attach_accepted(int listener, int fd, bool nonblocking);
 /* This program has been started with these descriptors: takes up listeners, and connections whose
  * peer may have sent HELLO. */
 void sock_attach_inherited(void);
+/* The same for a descriptor that another process has passed to this one. */
+void sock_attach_received(int fd);
 
 #endif

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "base/lock_rank.h"
+#include "base/log.h"
 #include "base/pool.h"
 #include "sockets/mark.h"
 #include "sockets/wait.h"
@@ -33,7 +34,7 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
     conn->receive_ms = conn->send_ms = conn->shut = conn->resets = conn->told = 0;
     conn->kernel = kernel;
     conn->error = 0;
-    conn->has_part = conn->has_spun = conn->joins = conn->strips_message = false;
+    conn->is_client = conn->has_part = conn->has_spun = conn->joins = conn->strips_message = false;
     conn->strips = conn->peer_commit = 0;
     conn->since = vipl_now_ns();
     conn->patience = 0;
@@ -164,13 +165,15 @@ int sock_conn_take_error(struct sock_conn *conn)
     }
     if (state == SOCK_MOVED) {
         sock_stats_lost();
+    } else if (state == SOCK_FOREIGN) {
+        vipl_log(VIPL_LOG_ERROR, "sockets: a connection that was moved before a fork is the parent's alone");
     }
     return state == SOCK_BROKEN ? conn->error : ECONNRESET;
 }
 
 /* --- fork --- */
 
-bool sock_conn_forked(struct sock_conn *conn)
+void sock_conn_forked(struct sock_conn *conn)
 {
     enum sock_state state = sock_conn_state(conn);
     bool is_parents =
@@ -186,7 +189,6 @@ bool sock_conn_forked(struct sock_conn *conn)
         vipl_store_relaxed(&conn->told, 0);
         vipl_store_release(&conn->state, SOCK_FOREIGN);
     }
-    return is_parents;
 }
 
 void sock_conns_forked(void)

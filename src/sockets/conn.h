@@ -75,6 +75,7 @@ struct sock_conn {
     struct vipl_list hooks;
     int kernel;          /* one of the program's descriptors of the kernel's socket; -1: all are closed */
     int error;           /* of BROKEN; constant once the state is that */
+    bool is_client;      /* constant once the connection is in the table */
     bool has_part;       /* a part of a message has come */
     bool has_spun;       /* JOINING: this process has looked again and again for a short time */
     bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */
@@ -118,9 +119,8 @@ void sock_conn_unhook(struct sock_conn *conn, struct sock_hook *hook);
 /* Returns true once the program has closed the last descriptor. */
 bool sock_conn_is_closed(struct sock_conn *conn);
 
-/* In a forked child, which has no other thread: a moved connection is the parent's. Returns true if
- * this one is. */
-bool sock_conn_forked(struct sock_conn *conn);
+/* In a forked child, which has no other thread: a moved connection is the parent's. */
+void sock_conn_forked(struct sock_conn *conn);
 void sock_conns_forked(void); /* no thread uses the pool */
 
 /* The poll() bits that hold now for a connection that is MOVED, BROKEN or FOREIGN. Takes what has

@@ -34,6 +34,7 @@ enum {
     LOOK_MS = 1,          /* between two looks at a VI that is being connected */
     PART_MS = 1000,       /* for the rest of a message to come */
     PART_LOOK_MS = 5,     /* between two looks for it */
+    BRIEF_MS = 2,         /* a server's write that must not wait, for the outcome */
     COMMIT_MS = 100,      /* close(): for the peer's last byte */
     PATIENCE_MS = 1000,   /* a client's write, for the outcome */
     OWN_PATIENCE_MS = 20, /* the same, if this process has the other end too: perhaps one thread */
@@ -645,6 +646,7 @@ void sock_handshake_close_locked(struct sock_conn *conn)
 void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
 {
     vipl_mutex_lock(&conn->lock);
+    conn->is_client = true;
     conn->patience = (is_own_process ? OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
     enter_list(conn);
     while (step(conn)) {
@@ -756,7 +758,9 @@ int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t 
     if (is_decided(conn, &now, wanted)) {
         return 0;
     }
-    if (!blocks) {
+    if (!blocks && wanted == POLLOUT && !conn->is_client) {
+        deadline = vipl_now_ns() + BRIEF_MS * ns_per_ms; /* programs expect a first write to succeed */
+    } else if (!blocks) {
         return EAGAIN;
     }
     struct awaiting awaiting = {.hook.changed = wake_awaiting, .waker = vipl_thread_waker()};

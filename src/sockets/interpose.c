@@ -19,6 +19,7 @@
 #include "sockets/options.h"
 #include "sockets/process.h"
 #include "sockets/real.h"
+#include "sockets/rights.h"
 #include "sockets/stats.h"
 
 /* What programs are compiled to with _FORTIFY_SOURCE; no header declares them. */
@@ -132,7 +133,13 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     ssize_t result;
     ON_CONNECTION(result, fd, receive_message(conn, message, flags));
-    return result == SOCK_KERNEL ? SOCK_REAL(recvmsg)(fd, message, flags) : result;
+    if (result == SOCK_KERNEL) {
+        result = SOCK_REAL(recvmsg)(fd, message, flags);
+        if (result >= 0) {
+            sock_rights_received(message);
+        }
+    }
+    return result;
 }
 
 static int receive_messages(struct sock_conn *conn, struct mmsghdr *messages, unsigned count, int flags)
@@ -213,7 +220,10 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     ssize_t result;
     ON_CONNECTION(result, fd, sock_io_send(conn, message->msg_iov, message->msg_iovlen, flags));
-    return result == SOCK_KERNEL ? SOCK_REAL(sendmsg)(fd, message, flags) : sent(result, flags);
+    if (result != SOCK_KERNEL) {
+        return sent(result, flags);
+    }
+    return sock_rights_may_pass(message) ? SOCK_REAL(sendmsg)(fd, message, flags) : -1;
 }
 
 static int send_messages(struct sock_conn *conn, struct mmsghdr *messages, unsigned count, int flags)

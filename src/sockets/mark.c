@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sockets/mark.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -18,11 +19,11 @@
 enum { BACKLOG = 4096, LOWEST_FD = 512 };
 
 struct sock_mark {
-    struct sock_file file; /* the table knows the descriptor, so that the program cannot close it */
-    struct vipl_list link; /* in the pool: free */
-    uint16_t port;         /* constant */
-    uint32_t fd;           /* atomic: the listening socket; NO_FD: another process has the name */
-    uint32_t asked_at;     /* atomic: seconds on the clock when a client asked last */
+    struct sock_file file;   /* the table knows the descriptor, so that the program cannot close it */
+    struct vipl_list link;   /* in the pool: free */
+    struct sock_place place; /* constant */
+    uint32_t fd;             /* atomic: the listening socket; NO_FD: another process has the name */
+    uint32_t asked_at;       /* atomic: seconds on the clock when a client asked last */
 };
 #define NO_FD UINT32_MAX
 
@@ -34,13 +35,29 @@ static void make_mark(void *object)
 
 static struct vipl_pool marks = VIPL_POOL_INIT(marks, struct sock_mark, link, make_mark);
 
-static socklen_t name_of(uint16_t port, struct sockaddr_un *name)
+static bool is_v4(const struct sock_place *place)
+{
+    return IN6_IS_ADDR_V4MAPPED(&place->host);
+}
+
+/* Returns the name that a listener's mark has. */
+static socklen_t name_of(const char *host, uint16_t port, struct sockaddr_un *name)
 {
     memset(name, 0, sizeof(*name));
     name->sun_family = AF_UNIX;
-    int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "vipl/sockets/%u/%u",
-                          (unsigned)geteuid(), (unsigned)port);
+    int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "vipl/sockets/%u/%s/%u",
+                          (unsigned)geteuid(), host, (unsigned)port);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (unsigned)length);
+}
+
+static void host_name(const struct sock_place *place, char host[INET6_ADDRSTRLEN])
+{
+    bool all_v4 = is_v4(place) && memcmp(&place->host.s6_addr[12], "\0\0\0", 4) == 0;
+    if (all_v4 || IN6_IS_ADDR_UNSPECIFIED(&place->host)) {
+        strcpy(host, all_v4 ? "*4" : place->is_v6_only ? "*6" : "*");
+    } else {
+        inet_ntop(AF_INET6, &place->host, host, INET6_ADDRSTRLEN);
+    }
 }
 
 /* Makes a socket that is out of the way of the program's low numbers. */
@@ -56,10 +73,12 @@ static int local_socket(void)
 }
 
 /* Returns a socket that listens for a mark; -1: the name is taken, or there is no descriptor. */
-static int listen_for(uint16_t port)
+static int listen_for(const struct sock_place *place)
 {
+    char host[INET6_ADDRSTRLEN];
     struct sockaddr_un name;
-    socklen_t length = name_of(port, &name);
+    host_name(place, host);
+    socklen_t length = name_of(host, place->port, &name);
     int fd = local_socket();
     if (fd >= 0 && (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, BACKLOG) != 0)) {
         close(fd);
@@ -70,7 +89,7 @@ static int listen_for(uint16_t port)
 
 static void take_name(struct sock_mark *mark)
 {
-    int fd = listen_for(mark->port);
+    int fd = listen_for(&mark->place);
     if (fd >= 0 && vipl_compare_exchange(&mark->fd, NO_FD, (uint32_t)fd)) {
         sock_table_set(fd, &mark->file);
     } else if (fd >= 0) {
@@ -98,14 +117,14 @@ static void free_mark(struct sock_file *file)
 
 const struct sock_file_kind sock_mark_kind = {nothing, nothing_moved, free_mark};
 
-struct sock_mark *sock_mark_new(uint16_t port)
+struct sock_mark *sock_mark_new(const struct sock_place *place)
 {
     struct sock_mark *mark = vipl_pool_get(&marks);
     if (mark == NULL) {
         return NULL;
     }
     vipl_list_init(&mark->link);
-    mark->port = port;
+    mark->place = *place;
     mark->fd = NO_FD;
     mark->asked_at = 0;
     vipl_store_release(&mark->file.refs, 1); /* pairs with sock_file_of() */
@@ -150,22 +169,34 @@ bool sock_mark_keep(struct sock_mark *mark)
     }
 }
 
-enum sock_marked sock_mark_ask(uint16_t port)
+static enum sock_marked ask(int fd, const char *host, uint16_t port)
 {
     struct sockaddr_un name;
     struct ucred peer;
-    socklen_t length = name_of(port, &name);
+    socklen_t length = name_of(host, port, &name);
     socklen_t size = sizeof(peer);
+    if (connect(fd, (struct sockaddr *)&name, length) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+        return SOCK_MARKED_NO;
+    }
+    return peer.uid != geteuid()    ? SOCK_MARKED_OTHER
+           : peer.pid == vipl_pid() ? SOCK_MARKED_SELF
+                                    : SOCK_MARKED;
+}
+
+/* The kernel prefers the listener whose address is the very one, and so does this. */
+enum sock_marked sock_mark_ask(const struct sock_place *place)
+{
+    char host[INET6_ADDRSTRLEN];
+    const char *const names[] = {host, is_v4(place) ? "*4" : "*6", "*"};
     enum sock_marked answer = SOCK_MARKED_NO;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return SOCK_MARKED_NO;
     }
-    if (connect(fd, (struct sockaddr *)&name, length) == 0 &&
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
-        answer = peer.uid != geteuid()    ? SOCK_MARKED_OTHER
-                 : peer.pid == vipl_pid() ? SOCK_MARKED_SELF
-                                          : SOCK_MARKED;
+    host_name(place, host);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && answer == SOCK_MARKED_NO; i++) {
+        answer = ask(fd, names[i], place->port);
     }
     close(fd);
     return answer;

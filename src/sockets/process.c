@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
-#include "base/log.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "sockets/attach.h"
@@ -35,12 +34,12 @@ static void end_handshakes(void)
     }
 }
 
-static void inherit(int fd, struct sock_file *file, void *arg)
+static void inherit(int fd, struct sock_file *file, void *unused)
 {
-    unsigned *foreign = arg;
     (void)fd;
+    (void)unused;
     if (file->kind == &sock_conn_kind) {
-        *foreign += sock_conn_forked(VIPL_CONTAINER(file, struct sock_conn, file)) ? 1 : 0;
+        sock_conn_forked(VIPL_CONTAINER(file, struct sock_conn, file));
     }
     sock_file_put(file);
 }
@@ -48,7 +47,6 @@ static void inherit(int fd, struct sock_file *file, void *arg)
 /* The child has the parent's memory and descriptors, and only the thread that has forked. */
 static void in_child(void)
 {
-    unsigned foreign = 0;
     vipl_store_relaxed(&process, (uint32_t)getpid());
     sock_table_forked();
     sock_handshake_forked();
@@ -56,11 +54,7 @@ static void in_child(void)
     sock_conns_forked();
     sock_marks_forked();
     sock_epolls_forked();
-    sock_table_each(0, INT_MAX, inherit, &foreign);
-    if (foreign > 0) {
-        vipl_log(VIPL_LOG_INFO, "sockets: %u moved descriptors are the parent's, and reset in this process",
-                 foreign);
-    }
+    sock_table_each(0, INT_MAX, inherit, NULL);
 }
 
 static void end_one(int fd, struct sock_file *file, void *unused)

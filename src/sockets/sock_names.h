@@ -59,6 +59,11 @@ SOCK_NAME(void, _Exit, (int status), (status))
 /* stdio.c */
 SOCK_NAME(FILE *, fdopen, (int fd, const char *mode), (fd, mode))
 
+SOCK_LIST(dprintf)
+SOCK_LIST(__dprintf_chk)
+SOCK_NAME(int, vdprintf, (int fd, const char *format, va_list list), (fd, format, list))
+SOCK_NAME(int, __vdprintf_chk, (int fd, int flag, const char *format, va_list list), (fd, flag, format, list))
+
 /* exec.c */
 SOCK_NAME(int, execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
 SOCK_NAME(int, execv, (const char *path, char *const argv[]), (path, argv))

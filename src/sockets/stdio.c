@@ -4,8 +4,10 @@
  * been moved is read and written by functions of its own. */
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
@@ -80,4 +82,62 @@ FILE *fdopen(int fd, const char *mode)
         sock_conn_put(conn);
     }
     return is_moved ? open_cookie(fd, mode) : SOCK_REAL(fdopen)(fd, mode);
+}
+
+/* --- dprintf() --- */
+
+/* What programs are compiled to with _FORTIFY_SOURCE; no header declares them. */
+int __dprintf_chk(int fd, int flag, const char *format, ...);
+int __vdprintf_chk(int fd, int flag, const char *format, va_list list);
+
+static bool is_connection(int fd)
+{
+    struct sock_conn *conn = sock_conn_of(fd);
+    if (conn != NULL) {
+        sock_conn_put(conn);
+    }
+    return conn != NULL;
+}
+
+static int print(int fd, const char *format, va_list list)
+{
+    char *text;
+    int length = vasprintf(&text, format, list);
+    if (length < 0) {
+        return -1;
+    }
+    bool is_sent = write_cookie((void *)(intptr_t)fd, text, (size_t)length) == length;
+    int error = errno;
+    free(text);
+    errno = error;
+    return is_sent ? length : -1;
+}
+
+int vdprintf(int fd, const char *format, va_list list)
+{
+    return is_connection(fd) ? print(fd, format, list) : SOCK_REAL(vdprintf)(fd, format, list);
+}
+
+int dprintf(int fd, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int result = is_connection(fd) ? print(fd, format, list) : SOCK_REAL(vdprintf)(fd, format, list);
+    va_end(list);
+    return result;
+}
+
+int __vdprintf_chk(int fd, int flag, const char *format, va_list list)
+{
+    return is_connection(fd) ? print(fd, format, list) : SOCK_REAL(__vdprintf_chk)(fd, flag, format, list);
+}
+
+int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    int result =
+        is_connection(fd) ? print(fd, format, list) : SOCK_REAL(__vdprintf_chk)(fd, flag, format, list);
+    va_end(list);
+    return result;
 }

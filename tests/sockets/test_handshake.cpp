@@ -131,6 +131,92 @@ TEST_CASE("a server that writes first, and has waited in vain for HELLO, strips 
     }
 }
 
+TEST_CASE("a server that writes first, and must not wait")
+{
+    Listener listener;
+    Fd client;
+    auto other = std::async(std::launch::async, [&] {
+        client = listener.connect();
+        return receive(client, 5);
+    });
+    Fd server = listener.accept(SOCK_NONBLOCK);
+    CHECK(eventually([&] {
+        const ssize_t n = write(server, "ready", 5);
+        must(n == 5 || errno == EAGAIN);
+        return n == 5;
+    }));
+    CHECK(other.get() == "ready");
+    send_all(client, "HELO");
+    set_nonblocking(server, false);
+    CHECK(receive(server, 4) == "HELO");
+}
+
+TEST_CASE("listeners at one port of several addresses")
+{
+    Listener listener;
+    // A server that does not know the library.
+    Fd plain(static_cast<int>(syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+    sockaddr_in address = listener.address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    REQUIRE(bind(plain, reinterpret_cast<sockaddr *>(&address), sizeof(address)) == 0);
+    REQUIRE(syscall(SYS_listen, int(plain), 5) == 0);
+    Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(connect(client, reinterpret_cast<sockaddr *>(&address), sizeof(address)) == 0);
+    Fd server(static_cast<int>(syscall(SYS_accept, int(plain), nullptr, nullptr)));
+    send_all(client, "plain");
+    CHECK(raw_receive(server, 5) == "plain");
+}
+
+static void check_family(int family, const void *bound, socklen_t bound_length, int to_family, const char *to,
+                         bool v6_only)
+{
+    const int only = v6_only;
+    Fd listening(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (family == AF_INET6) {
+        must(setsockopt(listening, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)) == 0);
+    }
+    must(bind(listening, static_cast<const sockaddr *>(bound), bound_length) == 0, "bind");
+    must(listen(listening, 5) == 0);
+    sockaddr_in6 address = {};
+    socklen_t length = sizeof(address);
+    must(getsockname(listening, reinterpret_cast<sockaddr *>(&address), &length) == 0);
+    const in_port_t port = address.sin6_port; // at the same place in both families
+    sockaddr_in v4 = {};
+    sockaddr_in6 v6 = {};
+    v4.sin_family = AF_INET;
+    v6.sin6_family = AF_INET6;
+    v4.sin_port = v6.sin6_port = port;
+    must(inet_pton(to_family, to, to_family == AF_INET ? static_cast<void *>(&v4.sin_addr) : &v6.sin6_addr) ==
+         1);
+    const auto *target =
+        to_family == AF_INET ? reinterpret_cast<sockaddr *>(&v4) : reinterpret_cast<sockaddr *>(&v6);
+    Fd client(socket(to_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    must(connect(client, target, to_family == AF_INET ? sizeof(v4) : sizeof(v6)) == 0, "connect");
+    Fd server(accept(listening, nullptr, nullptr));
+    auto echo = std::async(std::launch::async, [&] { send_all(server, receive(server, 4)); });
+    send_all(client, "ping");
+    must(receive(client, 4) == "ping");
+    echo.get();
+    must(!moves() || (is_moved(client) && is_moved(server)), to);
+}
+
+TEST_CASE("families of addresses, and listeners for all of them")
+{
+    sockaddr_in any4 = {};
+    sockaddr_in6 any6 = {}, loopback6 = {};
+    any4.sin_family = AF_INET;
+    any6.sin6_family = loopback6.sin6_family = AF_INET6;
+    loopback6.sin6_addr = in6addr_loopback;
+    check_family(AF_INET, &any4, sizeof(any4), AF_INET, "127.0.0.1", false);
+    check_family(AF_INET, &any4, sizeof(any4), AF_INET, "127.1.2.3", false);
+    check_family(AF_INET, &any4, sizeof(any4), AF_INET, "0.0.0.0", false);
+    check_family(AF_INET6, &any6, sizeof(any6), AF_INET, "127.0.0.1", false);
+    check_family(AF_INET6, &any6, sizeof(any6), AF_INET6, "::1", false);
+    check_family(AF_INET6, &any6, sizeof(any6), AF_INET6, "::ffff:127.0.0.1", false);
+    check_family(AF_INET6, &any6, sizeof(any6), AF_INET6, "::1", true);
+    check_family(AF_INET6, &loopback6, sizeof(loopback6), AF_INET6, "::1", true);
+}
+
 TEST_CASE("a client that has to write does not wait for ever for a server that does not read")
 {
     Listener listener;

@@ -345,6 +345,82 @@ TEST_CASE("streams of the C library on connections that are not moved yet")
     CHECK(receive_end(client) == 0);
 }
 
+TEST_CASE("printing to a descriptor")
+{
+    Pair pair;
+    CHECK(dprintf(pair.client, "%s %d", "number", 7) == 8);
+    CHECK(receive(pair.server, 8) == "number 7");
+    CHECK(shutdown(pair.client, SHUT_WR) == 0);
+    signal(SIGPIPE, SIG_IGN);
+    CHECK(dprintf(pair.client, "x") < 0);
+    signal(SIGPIPE, SIG_DFL);
+}
+
+namespace {
+
+/** One message with a descriptor. */
+struct Passing {
+    char byte = 'f';
+    iovec piece = {&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message = {};
+
+    explicit Passing(int fd = -1)
+    {
+        message.msg_iov = &piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+        cmsghdr *part = CMSG_FIRSTHDR(&message);
+        part->cmsg_level = SOL_SOCKET;
+        part->cmsg_type = SCM_RIGHTS;
+        part->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+    }
+    int fd()
+    {
+        int out;
+        memcpy(&out, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(out));
+        return out;
+    }
+};
+
+} // namespace
+
+TEST_CASE("a connection is passed to another process before its first byte, and not later")
+{
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    Fd one(ends[0]), other(ends[1]);
+    Listener listener;
+    Client client(listener, [](int fd) {
+        send_all(fd, "hello");
+        must(receive(fd, 6) == "hello!" && (!moves() || is_moved(fd)));
+    });
+    Fd server = listener.accept();
+    const pid_t child = start_child([&] {
+        server.close();
+        listener.fd.close();
+        Passing come;
+        must(recvmsg(other, &come.message, 0) == 1);
+        Fd fd(come.fd());
+        send_all(fd, receive(fd, 5) + "!");
+        must(receive_end(fd) == 0);
+    });
+    Passing go(server);
+    CHECK(sendmsg(one, &go.message, 0) == 1);
+    server.close();
+    CHECK(client.status() == 0);
+    CHECK(status_of(child) == 0);
+    if (moves()) {
+        Pair pair;
+        Passing moved(pair.client);
+        CHECK(error_of(sendmsg(one, &moved.message, 0)) == EOPNOTSUPP);
+        send_all(pair.client, "still here");
+        CHECK(receive(pair.server, 10) == "still here");
+    }
+}
+
 static volatile sig_atomic_t alarms;
 
 /** What recv() returns when a signal comes while it waits. */
@@ -379,6 +455,39 @@ static int interrupted(int flags, bool has_timeout)
     helper.get();
     must(sigaction(SIGUSR1, &before, nullptr) == 0);
     return error != 0 ? error : byte == 'x' ? 0 : -1;
+}
+
+static int handled_fd;
+static volatile ssize_t handled_result;
+static volatile sig_atomic_t handled_error;
+
+TEST_CASE("a handler that interrupts a call on a connection does not stand still in another")
+{
+    Pair pair;
+    struct sigaction action = {}, before = {};
+    signal(SIGINT, SIG_DFL); // Catch2's handlers, which do not restart calls
+    signal(SIGTERM, SIG_DFL);
+    action.sa_handler = [](int) {
+        handled_result = send(handled_fd, "h", 1, MSG_DONTWAIT);
+        handled_error = errno;
+        alarms = alarms + 1;
+    };
+    action.sa_flags = SA_RESTART;
+    REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
+    handled_fd = pair.client;
+    alarms = 0;
+    const pthread_t reader = pthread_self();
+    auto helper = std::async(std::launch::async, [&] {
+        while (alarms < 20) {
+            pthread_kill(reader, SIGUSR1);
+            vipl_test::give_way(5);
+        }
+        send_all(pair.server, "x");
+    });
+    CHECK(receive(pair.client, 1) == "x");
+    helper.get();
+    CHECK((handled_result == 1 || handled_error == EAGAIN));
+    REQUIRE(sigaction(SIGUSR1, &before, nullptr) == 0);
 }
 
 TEST_CASE("a signal ends a call that waits, unless its handler restarts it")
