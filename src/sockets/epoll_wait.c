@@ -379,12 +379,15 @@ static int look_once(struct epoll_waiting *waiting, int ms)
     int again_ms = -1;
     int count = 0;
     if (vipl_load_acquire(&set->has_own) != 0) { /* pairs with make_own() */
-        struct vipl_stream_nic *sets = nic_of(set);
-        if (sets != NULL) {
-            vipl_stream_nic_progress(sets);
-            nic = either(sets, nic);
+        struct vipl_stream_nic *own_nic = nic_of(set);
+        if (own_nic != NULL) {
+            vipl_stream_nic_progress(own_nic);
         }
         count = collect(set, waiting->events, waiting->most, &again_ms);
+        nic = either(nic_of(set), nic); /* a handshake may be over now */
+        if (count == 0 && count_ready(set) > 0) {
+            return 0;
+        }
     }
     if (count == waiting->most || (count > 0 && vipl_fetch_add(&set->series, 1) < SERIES)) {
         return count;
