@@ -19,6 +19,54 @@ extern "C" {
 #endif
 
 /* ---------------------------------------------------------------------------------------------
+ * Connecting
+ * ------------------------------------------------------------------------------------------ */
+
+/** For VipxConnectRequest(): do not wait for a listener that is not there. */
+#define VIPX_AT_ONCE ((VIP_ULONG)1)
+
+/**
+ * VipConnectRequest() with flags. Without a flag it is that call.
+ *
+ * With #VIPX_AT_ONCE the listener must be there before the request, as for connect() of a socket or
+ * rdma_connect(). Where nobody listens, the call returns #VIP_NO_MATCH as soon as the device has
+ * found that out, and not when the time is up, so that a program that has another transport goes on
+ * without delay.
+ *
+ * - **A listener** is an open NIC handle that has waited for the discriminator in VipConnectWait(),
+ *   with any time limit, even 0. It goes on listening between two calls and after the last one: on
+ *   the last 64 discriminators that it has waited for, and on the last 1,024 with a
+ *   #VIPX_FD_CONNECT descriptor. So a request that comes between two calls of VipConnectWait()
+ *   finds the listener. A program that only has the descriptor, and has never called
+ *   VipConnectWait(), does not listen. A listener ends with VipCloseNic() and with its process.
+ * - **A listener that does not answer** in time is #VIP_TIMEOUT, at the time limit, as without the
+ *   flag: its program is busy, or stopped. A program that closes its NIC handle while it has the
+ *   request rejects it (#VIP_REJECT). If the last listener is killed, the call returns
+ *   #VIP_NO_MATCH within 200 ms.
+ * - **What is known at once**: over loopback, everything. Over tcp, the host must answer: it refuses
+ *   the connection (#VIP_NO_MATCH), or the network says that it cannot be reached
+ *   (#VIP_NOT_REACHABLE); of a host that says nothing the call learns only when the time is up. A
+ *   port of the name that another name's listener has counts as refused when that program answers,
+ *   so it delays the result while it is busy. On an RDMA card, the peer's card answers.
+ * - If this host lacks memory or descriptors to find out, the request goes on until the time is up,
+ *   and ends with #VIP_ERROR_RESOURCE.
+ *
+ * States, threads, signals and forks: as VipConnectRequest(). After #VIP_NO_MATCH the VI is IDLE,
+ * its receives are still posted, and it may ask again. It works for shareable objects too.
+ *
+ * @param ViHandle         An idle VI.
+ * @param LocalAddr        The requester's name, as for VipConnectRequest().
+ * @param RemoteAddr       Host, and the discriminator the listener waits on.
+ * @param Flags            0 or #VIPX_AT_ONCE.
+ * @param Timeout          Milliseconds for the listener's answer. With 0, what is known by then.
+ * @param RemoteViAttribs  Receives the accepting VI's attributes; may be NULL.
+ * @return As VipConnectRequest(); VIP_INVALID_PARAMETER for other flags.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                               VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Flags,
+                                               VIP_ULONG Timeout, VIP_VI_ATTRIBUTES *RemoteViAttribs);
+
+/* ---------------------------------------------------------------------------------------------
  * Sharing: objects that a process and its children have in common
  * ------------------------------------------------------------------------------------------ */
 

@@ -1069,6 +1069,23 @@ public:
         return detail::checked("connecting",
                                [&](std::error_code &error) { return connect(local, remote, time, error); });
     }
+    /** As connect(), by VipxConnectRequest() with VIPX_AT_ONCE: where no program listens, the
+     * result is VIP_NO_MATCH at once. */
+    VIP_VI_ATTRIBUTES connect_at_once(const address &local, const address &remote,
+                                      std::chrono::milliseconds time, std::error_code &error) noexcept
+    {
+        VIP_VI_ATTRIBUTES out{};
+        error = to_error_code(
+            VipxConnectRequest(handle(), local.net(), remote.net(), VIPX_AT_ONCE, to_timeout(time), &out));
+        return out;
+    }
+    VIP_VI_ATTRIBUTES connect_at_once(const address &local, const address &remote,
+                                      std::chrono::milliseconds time = forever)
+    {
+        return detail::checked("connecting", [&](std::error_code &error) {
+            return connect_at_once(local, remote, time, error);
+        });
+    }
     /** End the connection; the VI may be connected again. */
     void disconnect() noexcept { VipDisconnect(handle()); }
 

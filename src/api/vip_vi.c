@@ -6,6 +6,7 @@
 #include "core/connect.h"
 #include "core/nic.h"
 #include "share/client_call.h"
+#include "vipl/posix.h"
 #include "vipl/vipl.h"
 
 static VIP_RETURN create_vi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
@@ -197,25 +198,35 @@ VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 }
 
 static VIP_RETURN connect_request(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-                                  VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+                                  VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Flags, VIP_ULONG Timeout,
                                   VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-    if (LocalAddr == NULL || RemoteAddr == NULL) {
+    if (LocalAddr == NULL || RemoteAddr == NULL || (Flags & ~VIPX_AT_ONCE) != 0) {
         return VIP_INVALID_PARAMETER;
     }
     if (vipl_handle_is_shared(ViHandle)) {
-        return vipl_share_connect(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
+        return vipl_share_connect(ViHandle, LocalAddr, RemoteAddr, Flags, Timeout, RemoteViAttribs);
     }
-    return vipl_connect_request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
+    bool at_once = (Flags & VIPX_AT_ONCE) != 0;
+    return vipl_connect_request(ViHandle, LocalAddr, RemoteAddr, at_once, Timeout, RemoteViAttribs);
 }
 
 VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
                                      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
                                      VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-    return vipl_guard_enter()
-               ? vipl_guard_leave(connect_request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs))
-               : VIP_ERROR_NOT_SUPPORTED;
+    return vipl_guard_enter() ? vipl_guard_leave(connect_request(ViHandle, LocalAddr, RemoteAddr, 0, Timeout,
+                                                                 RemoteViAttribs))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
+VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Flags, VIP_ULONG Timeout,
+                                      VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(connect_request(ViHandle, LocalAddr, RemoteAddr, Flags,
+                                                                 Timeout, RemoteViAttribs))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)

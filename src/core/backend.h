@@ -169,6 +169,13 @@ struct vipl_region_params {
     bool rdma_read;
 };
 
+/* What a request of a VI is, for connect(). */
+enum vipl_connect_kind {
+    VIPL_CONNECT_PATIENT, /* client-server: waits for a listener, in case there is none */
+    VIPL_CONNECT_AT_ONCE, /* client-server: ends as soon as the backend knows of no listener */
+    VIPL_CONNECT_PEER     /* peer-to-peer, which is symmetric */
+};
+
 /* What core may sleep on, and for how long. */
 struct vipl_poll_hint {
     int fd; /* readable when poll() has work; -1: none */
@@ -239,11 +246,14 @@ struct vipl_backend {
     /* Called before a program looks for requests. The backend reports all requests that have
      * arrived, including those that core had no room for earlier. Must not block. */
     void (*conns_look)(struct vipl_be_nic *be);
-    /* Starts a request; `peer` makes it symmetric. The backend answers with vipl_up_connected() or
-     * vipl_up_connect_failed(). Must not block. */
+    /* Starts a request. The backend answers with vipl_up_connected() or vipl_up_connect_failed().
+     * Must not block. An AT_ONCE request ends with VIP_NO_MATCH when the backend has found out that
+     * nobody listens for `remote`, and with VIP_NOT_REACHABLE when no such host can be reached;
+     * what the backend cannot find out is no reason to end it. connect() itself may return these
+     * two codes. */
     VIP_RETURN(*connect)
     (struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-     const struct vipl_address *remote, bool peer);
+     const struct vipl_address *remote, enum vipl_connect_kind kind);
     /* Ends a request whose time is up. VIP_SUCCESS: the answer has come meanwhile.
      * Otherwise the code says how far the request got: VIP_TIMEOUT, VIP_NO_MATCH,
      * VIP_NOT_REACHABLE or VIP_ERROR_RESOURCE. `withdrawn`: the program withdraws the request, and

@@ -391,7 +391,7 @@ VIP_RETURN vipl_connect_reject(void *conn_handle)
 
 /* Begins a request of an idle VI. The caller holds a reference on the NIC. */
 static VIP_RETURN begin_request(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRESS *local,
-                                const VIP_NET_ADDRESS *remote, uint64_t deadline, bool peer)
+                                const VIP_NET_ADDRESS *remote, uint64_t deadline, enum vipl_connect_kind kind)
 {
     struct vipl_address from;
     struct vipl_address to;
@@ -405,14 +405,14 @@ static VIP_RETURN begin_request(struct vipl_nic *nic, void *handle, const VIP_NE
     }
     VIP_RETURN rc = check_idle_locked(vi);
     if (rc == VIP_SUCCESS) {
-        begin_connect_locked(vi, peer);
+        begin_connect_locked(vi, kind == VIPL_CONNECT_PEER);
         vi->connect_deadline = deadline;
     }
     vipl_vi_unlock(vi);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
+    rc = nic->ops->connect(nic->be, vi, &from, &to, kind);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }
@@ -497,8 +497,9 @@ static void cancelled_request(void *arg)
 }
 
 VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
-                                VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
+                                bool at_once, VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
+    enum vipl_connect_kind kind = at_once ? VIPL_CONNECT_AT_ONCE : VIPL_CONNECT_PATIENT;
     struct vipl_wait_for what = {
         attempt_connected, leave_connected, vi_handle, NULL, true, cancelled_request, NULL};
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
@@ -506,7 +507,7 @@ VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, c
         return VIP_INVALID_PARAMETER;
     }
     uint64_t deadline = vipl_deadline(timeout);
-    VIP_RETURN rc = begin_request(nic, vi_handle, local, remote, deadline, false);
+    VIP_RETURN rc = begin_request(nic, vi_handle, local, remote, deadline, kind);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, deadline);
         if (rc == VIP_TIMEOUT || rc == VIP_INTERRUPTED || rc == VIP_ERROR_RESOURCE) {
@@ -527,7 +528,7 @@ VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, cons
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = begin_request(nic, vi_handle, local, remote, vipl_deadline(timeout), true);
+    VIP_RETURN rc = begin_request(nic, vi_handle, local, remote, vipl_deadline(timeout), VIPL_CONNECT_PEER);
     vipl_nic_put(nic);
     return rc;
 }

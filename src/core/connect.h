@@ -37,7 +37,7 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
 VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle);
 VIP_RETURN vipl_connect_reject(void *conn_handle);
 VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
-                                VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes);
+                                bool at_once, VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
                              VIP_ULONG timeout);
 VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);

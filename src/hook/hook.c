@@ -229,7 +229,7 @@ static void hook_conns_look(struct vipl_be_nic *be)
 }
 
 static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                               const struct vipl_address *remote, bool peer)
+                               const struct vipl_address *remote, enum vipl_connect_kind kind)
 {
     struct hook_nic *hook = hook_of(be);
     bool resource = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE);
@@ -239,11 +239,11 @@ static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const
     prepare_delays(hook);
     if (!resource && !reach) {
         vipl_check_connect_begins(&hook->checks, vi);
-        rc = hook->ops->connect(hook->be, vi, local, remote, peer);
+        rc = hook->ops->connect(hook->be, vi, local, remote, kind);
         vipl_check_connect_ends(&hook->checks, vi);
     }
     vipl_trace(&hook->trace, VIPL_TRACED_CONNECT, vi, "discriminator_bytes=%u peer=%d -> %s",
-               (unsigned)remote->disc_len, (int)peer, vipl_trace_code(rc));
+               (unsigned)remote->disc_len, (int)(kind == VIPL_CONNECT_PEER), vipl_trace_code(rc));
     return rc;
 }
 

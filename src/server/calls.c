@@ -631,7 +631,8 @@ static VIP_RETURN reject_request(struct job *job)
 static VIP_RETURN connect_vi(struct job *job)
 {
     struct vipl_call_connect *a = &job->a->connect;
-    return VipConnectRequest(job->real, &a->local.address, &a->remote.address, a->timeout, &a->attributes);
+    return VipxConnectRequest(job->real, &a->local.address, &a->remote.address, a->flags, a->timeout,
+                              &a->attributes);
 }
 
 static VIP_RETURN disconnect_vi(struct job *job)

@@ -121,6 +121,7 @@ struct vipl_call_user_data {
     void *data;
 };
 struct vipl_call_connect {
+    VIP_ULONG flags; /* of VipxConnectRequest() */
     VIP_ULONG timeout;
     struct vipl_call_address local;
     struct vipl_call_address remote;

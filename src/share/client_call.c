@@ -410,9 +410,9 @@ VIP_RETURN vipl_share_reject(void *conn)
 }
 
 VIP_RETURN vipl_share_connect(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
-                              VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
+                              VIP_ULONG flags, VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_call_connect a = {.timeout = timeout};
+    struct vipl_call_connect a = {.flags = flags, .timeout = timeout};
     if (!write_call_address(&a.local, local) || !write_call_address(&a.remote, remote)) {
         return VIP_INVALID_PARAMETER;
     }

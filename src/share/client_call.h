@@ -55,7 +55,7 @@ VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_
 VIP_RETURN vipl_share_accept(void *conn, void *vi);
 VIP_RETURN vipl_share_reject(void *conn);
 VIP_RETURN vipl_share_connect(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
-                              VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes);
+                              VIP_ULONG flags, VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_share_disconnect(void *vi);
 VIP_RETURN vipl_share_peer_request(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
                                    VIP_ULONG timeout);

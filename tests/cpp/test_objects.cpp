@@ -153,6 +153,18 @@ TEST_CASE("nobody there: connecting throws, or sets the error")
     CHECK(vi.state() == VIP_STATE_IDLE);
 }
 
+TEST_CASE("nobody there: connecting at once throws, or sets the error, without a time limit")
+{
+    const vipl::nic nic(device());
+    vipl::vi vi(nic);
+    std::error_code error;
+    vi.connect_at_once(nic.local("a"), nic.local(vipl_test::unique_discriminator()), vipl::forever, error);
+    CHECK(error == vipl::errc::no_match);
+    CHECK_THROWS_AS(vi.connect_at_once(nic.local("a"), nic.local(vipl_test::unique_discriminator())),
+                    std::system_error);
+    CHECK(vi.state() == VIP_STATE_IDLE);
+}
+
 TEST_CASE("a request that gets no answer is rejected by its destructor")
 {
     const vipl::nic nic(device());

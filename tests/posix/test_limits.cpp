@@ -17,9 +17,11 @@
 
 #include <vipl/posix.h>
 
+#include "family.hpp"
 #include "support/forked.hpp"
 #include "support/role_case.hpp"
 
+using namespace vipl_conformance;
 using namespace vipl_test;
 
 namespace {
@@ -236,6 +238,37 @@ TEST_CASE("VipConnectWait waits quietly where a process allows itself no descrip
           "[VipConnectWait][fork][posix][limits]")
 {
     wait_short_of_descriptors(0);
+}
+
+TEST_CASE("a request at once that cannot be made for want of descriptors is not VIP_NO_MATCH",
+          "[VipxConnectRequest][posix][private][fork]")
+{
+    const std::string name = unique_discriminator();
+    const Gate listens, end;
+    Fork child([&] {
+        const Nic nic;
+        VIP_CONN_HANDLE connection = nullptr;
+        VIP_VI_ATTRIBUTES attributes{};
+        NetAddress from;
+        REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, nic.address(name), 0, from, &attributes, &connection));
+        listens.open();
+        end.pass();
+    });
+    const Nic nic;
+    const Vi vi(nic);
+    const auto ask = [&](const std::string &remote, VIP_ULONG timeout) {
+        return VipxConnectRequest(vi, nic.address("x"), nic.address(remote), VIPX_AT_ONCE, timeout, nullptr);
+    };
+    listens.pass();
+    REQUIRE_RC(VIP_NO_MATCH, ask(name + "a", VIP_INFINITE)); // opens what the device keeps
+    VIP_RETURN rc;
+    {
+        const Limit none(RLIMIT_NOFILE, 0);
+        rc = ask(name, answer_time());
+    }
+    EXPECT(rc == VIP_ERROR_RESOURCE || rc == VIP_TIMEOUT); // TIMEOUT: the device needs no descriptor
+    end.open();
+    child.finish();
 }
 
 TEST_CASE("a limit on the size of files ends no program, and leaves no signal behind",

@@ -79,6 +79,11 @@ const std::vector<HandleCall> &handle_calls()
          }},
         {"VipConnectAccept", [](H h) { return VipConnectAccept(h.connection, h.vi); }},
         {"VipConnectReject", [](H h) { return VipConnectReject(h.connection); }},
+        {"VipxConnectRequest",
+         [](H h) {
+             return VipxConnectRequest(h.vi, h.local, h.remote, VIPX_AT_ONCE, VIP_INFINITE,
+                                       &out().attributes);
+         }},
         {"VipConnectRequest",
          [](H h) { return VipConnectRequest(h.vi, h.local, h.remote, VIP_INFINITE, &out().attributes); }},
         {"VipConnectPeerRequest",

@@ -57,6 +57,8 @@ inline const NotForHandlers kNotForHandlers[] = {
     {"VipResizeCQ", [](Bystander &b) { return VipResizeCQ(b.cq, 64); }},
     {"VipConnectAccept", [](Bystander &) { return VipConnectAccept(nullptr, nullptr); }},
     {"VipConnectReject", [](Bystander &) { return VipConnectReject(nullptr); }},
+    {"VipxConnectRequest",
+     [](Bystander &b) { return VipxConnectRequest(b.vi, nullptr, nullptr, VIPX_AT_ONCE, 0, nullptr); }},
     {"VipConnectRequest", [](Bystander &b) { return VipConnectRequest(b.vi, nullptr, nullptr, 0, nullptr); }},
     {"VipConnectWait",
      [](Bystander &b) { return VipConnectWait(b.nic, nullptr, 0, nullptr, nullptr, &b.handle); }},

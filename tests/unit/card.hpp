@@ -328,7 +328,8 @@ inline void Card::fill_connecting(vipl_backend &table)
     table.conns_look = [](vipl_be_nic *) {};
     table.conn_taken = [](vipl_be_nic *, vipl_conn *) { return true; };
     table.conn_reject = [](vipl_be_nic *, vipl_conn *, bool) {};
-    table.connect = [](vipl_be_nic *be, vipl_vi *vi, const vipl_address *, const vipl_address *, bool) {
+    table.connect = [](vipl_be_nic *be, vipl_vi *vi, const vipl_address *, const vipl_address *,
+                       vipl_connect_kind) {
         return of(be).on_connect ? of(be).on_connect(vi) : of(be).become_connected(vi);
     };
     table.connect_cancel = [](vipl_be_nic *be, vipl_vi *vi, bool withdrawn) {

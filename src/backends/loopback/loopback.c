@@ -279,7 +279,7 @@ bool vipl_lo_request_match(struct lo_request *request)
 }
 
 static VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                             const struct vipl_address *remote, bool peer)
+                             const struct vipl_address *remote, enum vipl_connect_kind kind)
 {
     if (!vipl_address_same_host(remote, &be->address)) {
         return VIP_NOT_REACHABLE;
@@ -292,14 +292,15 @@ static VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     request->vi = vi;
     request->local = *local;
     request->remote = *remote;
-    request->peer = peer;
+    request->peer = kind == VIPL_CONNECT_PEER;
+    request->at_once = kind == VIPL_CONNECT_AT_ONCE;
     vipl_up_vi_params(vi, &request->params);
     vipl_mutex_lock(&vipl_lo_registry.lock);
     VIP_RETURN rc = vipl_lo_offers_begin(request);
     if (rc == VIP_SUCCESS) {
         lo_vi_of(vi)->request = request;
         vipl_list_append(&vipl_lo_registry.requests, &request->link);
-        if (peer) {
+        if (request->peer) {
             vipl_lo_request_match(request);
         }
     }

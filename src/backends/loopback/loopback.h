@@ -74,7 +74,9 @@ struct lo_request {
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_vi_params params;
-    bool peer; /* the request is symmetric */
+    bool peer;     /* the request is symmetric */
+    bool at_once;  /* the request ends when every place has been asked and none has a listener */
+    bool short_of; /* there were no resources for an offer, so a listener may have been missed */
     /* random; of two symmetric requests, the one with the smaller id is answered */
     uint64_t id;
     struct lo_claim claim;   /* says which program has the request */

@@ -30,6 +30,13 @@ static void schedule_offer(struct lo_request *request, uint64_t at)
     lo_set_timed(lo_remote_of(request->nic));
 }
 
+/* There were no resources for an offer. A listener may have been missed, and is asked later. */
+static void offer_failed(struct lo_request *request)
+{
+    request->short_of = true;
+    schedule_offer(request, vipl_deadline(AGAIN_MS));
+}
+
 /* --- one offer --- */
 
 /* NULL: no memory, or the request has no number left. It is then offered again later. */
@@ -37,7 +44,7 @@ static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned p
 {
     struct lo_offer *offer = request->last_number < LO_LAST_NUMBER ? vipl_zalloc(sizeof(*offer)) : NULL;
     if (offer == NULL) {
-        schedule_offer(request, vipl_deadline(AGAIN_MS));
+        offer_failed(request);
         return NULL;
     }
     offer->source.kind = LO_SOURCE_OFFER;
@@ -123,7 +130,7 @@ static void offer_by_socket(struct lo_request *request, int fd, unsigned place)
     } else if (vipl_pollset_add(&lo_remote_of(request->nic)->setup, fd, &offer->source) != 0 ||
                !send_offer(offer, true)) {
         offer_end(offer);
-        schedule_offer(request, vipl_deadline(AGAIN_MS));
+        offer_failed(request);
     }
 }
 
@@ -155,7 +162,7 @@ static bool offer_to_place(struct lo_request *request, struct lo_name *name, uns
         *fd = -1;
     } else if (error != ECONNREFUSED) {
         request->listener_full |= error == EAGAIN;
-        schedule_offer(request, vipl_deadline(AGAIN_MS));
+        offer_failed(request);
     }
     return error == 0;
 }
@@ -238,6 +245,7 @@ static bool offer_to_peer(struct lo_request *request, const struct lo_known *kno
 static void offer_everywhere(struct lo_request *request, bool at_first)
 {
     request->listener_full = false;
+    request->short_of = false;
     for (struct vipl_list *l = vipl_lo_registry.nics.next; !request->peer && l != &vipl_lo_registry.nics;
          l = l->next) {
         offer_to_local(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
@@ -261,6 +269,23 @@ static void offer_everywhere(struct lo_request *request, bool at_first)
         known->link = known->hash == hash ? known->link : 0;
         known->hash = hash;
         known->places = offered_places(request);
+    }
+}
+
+/* Whether an AT_ONCE request has been offered at every place, and no listener has it. The listener
+ * of an offer that has just ended may have a successor: offer_everywhere() comes first. */
+static bool nobody_listens(const struct lo_request *request)
+{
+    return request->at_once && vipl_list_empty(&request->offers) && !request->short_of;
+}
+
+/* An offer has ended without an answer, maybe the last one. An AT_ONCE request does not wait for
+ * the next listener. */
+static void offer_lost(struct lo_request *request)
+{
+    if (request->at_once) {
+        schedule_offer(request, vipl_now_ns());
+        vipl_up_wake(request->nic->core); /* a sleeper does not know the new deadline */
     }
 }
 
@@ -311,6 +336,10 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
         }
     }
     offer_everywhere(request, true);
+    if (nobody_listens(request)) {
+        vipl_lo_claim_end(claims, &request->claim);
+        return VIP_NO_MATCH;
+    }
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
     vipl_lo_filter_invalidate(remote->be);
     schedule_offer(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
@@ -359,6 +388,7 @@ void vipl_lo_offers_forget(struct vipl_be_nic *be, const struct vipl_address *lo
         if (local == NULL ||
             (offer->conn == NULL && vipl_address_same_discriminator(&request->remote, local))) {
             offer_end(offer);
+            offer_lost(request);
         }
     }
 }
@@ -433,6 +463,7 @@ static void shun_listener(struct lo_offer *offer)
     request->shunned |= offer->place < LO_PLACES ? UINT32_C(1) << offer->place : 0;
     offer_end(offer);
     release_claim(request, number);
+    offer_lost(request);
 }
 
 /* Returns the link that an acceptance names, or makes the new one over the offer's socket. NULL: it
@@ -663,6 +694,10 @@ void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soone
         }
         if (now >= request->step_at) {
             offer_again(request);
+            if (nobody_listens(request)) {
+                fail_request(request, VIP_NO_MATCH);
+                continue;
+            }
             if (request->peer && vipl_lo_request_match(request)) {
                 lo_set_timed(remote);
                 return; /* more than one request may have ended: the next tick goes on */
@@ -771,7 +806,7 @@ VIP_RETURN vipl_lo_offers_cancel(struct vipl_vi *vi, bool last, int *fd)
     if (request->matched != NULL) {
         rc = vipl_lo_incoming_unmatch(request->matched) ? VIP_SUCCESS : VIP_TIMEOUT;
     } else if (lo_claim_state_of(word) == LO_PENDING && !met) {
-        rc = VIP_NO_MATCH;
+        rc = request->at_once && request->short_of ? VIP_ERROR_RESOURCE : VIP_NO_MATCH;
     }
     vipl_lo_request_end(request);
     return rc;

@@ -36,7 +36,8 @@ struct lo_offer {
     struct vipl_conn *conn;
 };
 
-/* Offers a new request to every listener. VIP_ERROR_RESOURCE: no resources; nothing was begun. */
+/* Offers a new request to every listener. VIP_ERROR_RESOURCE: no resources, VIP_NO_MATCH: nobody
+ * listens, and the request is AT_ONCE; nothing was begun. */
 VIP_RETURN vipl_lo_offers_begin(struct lo_request *request);
 /* Ends all offers of a request, and its claim word. */
 void vipl_lo_offers_end(struct lo_request *request);

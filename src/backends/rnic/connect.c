@@ -153,7 +153,7 @@ void vipl_rnic_connect_again(struct rnic_connect_op *op)
 }
 
 VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                             const struct vipl_address *remote, bool peer)
+                             const struct vipl_address *remote, enum vipl_connect_kind kind)
 {
     struct rnic_nic *nic = rnic_nic_of(be);
     struct rnic_vi *rv = rnic_vi_of(vi);
@@ -170,7 +170,8 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     op->rv = rv;
     op->local = *local;
     op->remote = *remote;
-    op->peer = peer;
+    op->peer = kind == VIPL_CONNECT_PEER;
+    op->at_once = kind == VIPL_CONNECT_AT_ONCE;
     memcpy(op->mac, remote->host, sizeof(op->mac));
     vipl_up_vi_params(vi, &op->params);
     vipl_mutex_lock(&vipl_rnic_registry.lock);
@@ -206,6 +207,16 @@ static void try_again(struct rnic_connect_op *op, enum rnic_heard heard)
         op->round++;
         op->at = vipl_now_ns() + pause;
         set_timed(nic_of_op(op)->device);
+    }
+}
+
+/* The card knows of no function that takes the request. */
+static void on_no_listener(struct rnic_connect_op *op)
+{
+    if (op->at_once) {
+        fail_connect(op, VIP_NO_MATCH);
+    } else {
+        try_again(op, RNIC_HEARD_NO_MATCH);
     }
 }
 
@@ -359,8 +370,10 @@ void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_
         on_accept(op, from, message);
     } else if (message->kind == RNIC_CONTROL_REJECT) {
         on_reject(op, from, message);
+    } else if (message->reason == RNIC_REFUSED_NO_LISTENER) {
+        on_no_listener(op);
     } else {
-        try_again(op, message->reason == RNIC_REFUSED_NO_LISTENER ? RNIC_HEARD_NO_MATCH : RNIC_HEARD_BUSY);
+        try_again(op, RNIC_HEARD_BUSY);
     }
 }
 
@@ -423,9 +436,15 @@ bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_
 uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now)
 {
     uint64_t next = UINT64_MAX;
-    for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
+    for (struct vipl_list *l = device->ops.next, *after = l->next; l != &device->ops;
+         l = after, after = l->next) {
         struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
         if (op->rv->state != RNIC_VI_REQUESTING) {
+            continue;
+        }
+        if (op->at <= now && op->at_once && op->answered && op->heard == RNIC_HEARD_NO_MATCH) {
+            send_cancel(op, 0); /* another function that the card asked may be about to answer */
+            fail_connect(op, VIP_NO_MATCH);
             continue;
         }
         if (op->at <= now) {

@@ -26,7 +26,8 @@ struct rnic_connect_op {
     struct vipl_vi_params params;
     uint8_t mac[6];
     bool peer;
-    bool tied; /* peer-to-peer with equal names: a REQUESTING VI may also accept */
+    bool at_once; /* the request ends where a patient one would be sent again */
+    bool tied;    /* peer-to-peer with equal names: a REQUESTING VI may also accept */
     uint32_t serial;
     enum rnic_heard heard; /* the answer to the last request that was answered */
     bool answered;         /* the last request has been answered */
@@ -42,7 +43,7 @@ struct rnic_connect_op {
 
 /* The operations `connect` and `connect_cancel`. */
 VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                             const struct vipl_address *remote, bool peer);
+                             const struct vipl_address *remote, enum vipl_connect_kind kind);
 VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn);
 
 /* The caller of the functions below holds the registry's lock. */

@@ -94,10 +94,34 @@ static void on_pause_over(struct tcp_timer *timer)
     }
 }
 
+/* What a round of probes has found out about an AT_ONCE operation. VIP_NOT_DONE: a port has not
+ * answered yet, or could not be asked. */
+static VIP_RETURN found_out(const struct tcp_connect_op *op)
+{
+    unsigned all = (1u << op->nic->settings.probes) - 1;
+    bool waits = false;
+    for (unsigned i = 0; i < TCP_MAX_PROBES; i++) {
+        waits |= op->outstanding[i] != NULL;
+    }
+    if (!op->at_once || waits || op->not_probed != 0) {
+        return VIP_NOT_DONE;
+    }
+    if (op->unreachable && op->refused == 0 && !op->no_reply) {
+        return VIP_NOT_REACHABLE;
+    }
+    return op->refused == all && op->busy == 0 ? VIP_NO_MATCH : VIP_NOT_DONE;
+}
+
+/* The round is over: an AT_ONCE operation may end here, and any other one goes on after a pause. */
 static void pause_probing(struct tcp_connect_op *op)
 {
+    VIP_RETURN rc = found_out(op);
     vipl_log(VIPL_LOG_DEBUG, "round %u is over: refused %d, unreachable %d, no reply %d", op->round,
-             (int)op->refused, (int)op->unreachable, (int)op->no_reply);
+             (int)(op->refused != 0), (int)op->unreachable, (int)op->no_reply);
+    if (rc != VIP_NOT_DONE) {
+        fail_op(op, rc);
+        return;
+    }
     uint32_t ms = FIRST_PAUSE_MS << (op->round < 5 ? op->round : 5);
     vipl_tcp_timer_start(&op->nic->loop, &op->timer, ms > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : ms);
     vipl_tcp_changed(op->nic);
@@ -108,6 +132,14 @@ static bool is_local_shortage(int error)
 {
     return error == EADDRNOTAVAIL || error == EMFILE || error == ENFILE || error == ENOMEM ||
            error == ENOBUFS;
+}
+
+/* Notes that a port has refused. Busy: by a listener that has no room for the request now. */
+static void note_refusal(struct tcp_connect_op *op, unsigned probe, bool busy)
+{
+    unsigned bit = 1u << probe;
+    op->refused |= bit;
+    op->busy = busy ? op->busy | bit : op->busy & ~bit;
 }
 
 /* Notes what the port number `probe` answered. */
@@ -122,7 +154,7 @@ static void note_error(struct tcp_connect_op *op, unsigned probe, int error)
     }
     op->not_probed &= ~(1u << probe);
     if (error == ECONNREFUSED || error == ECONNRESET) {
-        op->refused = true;
+        note_refusal(op, probe, false);
     } else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EINVAL) {
         if (!op->unreachable) {
             vipl_log_os(VIPL_LOG_REASON, "tcp: connecting", error);
@@ -339,7 +371,7 @@ static void on_refused(struct tcp_conn *conn, const struct tcp_private_data *dat
 {
     struct tcp_connect_op *op = conn->connect_op;
     vipl_log(VIPL_LOG_DEBUG, "port %u: refused, reason %u", (unsigned)conn->peer.port, data->reason);
-    op->refused = true;
+    note_refusal(op, conn->probe, data->reason == TCP_BUSY);
     if (data->reason == TCP_REJECTED) {
         fail_op(op, VIP_REJECT);
     } else if (data->reason == TCP_DISAGREES) {
@@ -379,7 +411,7 @@ static void on_foreign_accepted(struct tcp_conn *conn, const struct vipl_mpa_sta
     if (rc != VIP_SUCCESS) {
         fail_op(op, rc);
     } else if (start->revision > conn->start.revision || op->peer || !vipl_tcp_foreign_begin(conn, start)) {
-        op->refused = true;
+        note_refusal(op, conn->probe, false);
         probe_next(conn);
     } else {
         vipl_log(VIPL_LOG_DEBUG, "port %u: a foreign peer, MPA revision %u", (unsigned)conn->peer.port,
@@ -402,7 +434,7 @@ static void on_other_reply(struct tcp_conn *conn, const struct vipl_mpa_start *s
     } else if (start != NULL) {
         fail_op(conn->connect_op, VIP_REJECT);
     } else {
-        conn->connect_op->refused = true;
+        note_refusal(conn->connect_op, conn->probe, false);
         probe_next(conn);
     }
 }
@@ -429,7 +461,7 @@ static void on_reply(struct tcp_conn *conn)
     } else if (vipl && start.reject && data.kind == TCP_REFUSE) {
         on_refused(conn, &data);
     } else {
-        conn->connect_op->refused = true; /* the peer breaks the protocol */
+        note_refusal(conn->connect_op, conn->probe, false); /* the peer breaks the protocol */
         probe_next(conn);
     }
 }
@@ -511,7 +543,7 @@ static VIP_RETURN start_op(struct tcp_connect_op *op)
 }
 
 VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                            const struct vipl_address *remote, bool peer)
+                            const struct vipl_address *remote, enum vipl_connect_kind kind)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     struct tcp_connect_op *op = vipl_zalloc(sizeof(*op));
@@ -526,9 +558,10 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
     op->vi = vi;
     op->local = *local;
     op->remote = *remote;
-    op->peer = peer;
+    op->peer = kind == VIPL_CONNECT_PEER;
+    op->at_once = kind == VIPL_CONNECT_AT_ONCE;
     vipl_up_vi_params(vi, &op->params);
-    if (peer && (op->params.rdma_write || op->params.rdma_read)) {
+    if (op->peer && (op->params.rdma_write || op->params.rdma_read)) {
         /* the thread that opens the connection may not start the service thread */
         (void)vipl_up_need_service(nic->core);
     }
@@ -558,7 +591,7 @@ static VIP_RETURN connect_progress(const struct tcp_connect_op *op)
     if (op->not_probed != 0) {
         return VIP_ERROR_RESOURCE;
     }
-    if (op->refused || (op->conn == NULL && !op->probing)) {
+    if (op->refused != 0 || (op->conn == NULL && !op->probing)) {
         return VIP_NO_MATCH;
     }
     return op->unreachable ? VIP_NOT_REACHABLE : VIP_TIMEOUT;

@@ -22,12 +22,14 @@ struct tcp_connect_op {
     /* peer-to-peer: the listener that the peer may connect to; NULL: none */
     struct tcp_listener *listener;
     bool peer;    /* peer-to-peer */
+    bool at_once; /* the operation ends with the round of probes that finds no listener */
     bool probing; /* this side connects, and the other side listens */
     /* peer-to-peer: both sides have the same name, and the one that gets a port listens */
     bool same_name;
     bool no_reply; /* a port did not answer */
     bool unreachable;
-    bool refused; /* a port refused */
+    unsigned refused; /* a bit for each port that has refused */
+    unsigned busy;    /* a bit for each of them whose listener had no room */
     /* A bit for each port that could not be probed last time because this host lacked something. */
     unsigned not_probed;
     unsigned probe;
@@ -40,7 +42,7 @@ struct tcp_connect_op {
 
 /* The backend's operations connect and connect_cancel; no lock is held. */
 VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                            const struct vipl_address *remote, bool peer);
+                            const struct vipl_address *remote, enum vipl_connect_kind kind);
 VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn);
 
 /* A peer-to-peer request has come. Returns false if no operation of this side matches it. The

@@ -52,7 +52,8 @@ vipl_backend made_up_device()
     ops.address = [](vipl_be_nic *, vipl_address *out) { *out = vipl_address{}; };
     ops.vi_create = [](vipl_be_nic *, vipl_vi *) { return VIP_SUCCESS; };
     ops.vi_destroy = [](vipl_be_nic *, vipl_vi *) {};
-    ops.connect = [](vipl_be_nic *, vipl_vi *, const vipl_address *, const vipl_address *, bool) {
+    ops.connect = [](vipl_be_nic *, vipl_vi *, const vipl_address *, const vipl_address *,
+                     vipl_connect_kind) {
         if (answers.in_connect) {
             answers.in_connect();
         }
@@ -170,7 +171,8 @@ TEST_CASE("who keeps the contract lives", "[contract]")
               vipl_limits limits;
               h.ops->limits(h.be, &limits);
               REQUIRE_VIP(h.ops->vi_create(h.be, h.vi.get()));
-              REQUIRE_VIP(h.ops->connect(h.be, h.vi.get(), nullptr, new vipl_address(), false));
+              REQUIRE_VIP(
+                  h.ops->connect(h.be, h.vi.get(), nullptr, new vipl_address(), VIPL_CONNECT_PATIENT));
               h.locked_send();
               answers.posted = VIPL_POSTED_PENDING;
               h.locked_send();
@@ -281,14 +283,14 @@ TEST_CASE("life times", "[contract]")
     found("vi_destroy", "once for each", [](Hooked &h) { h.ops->vi_destroy(h.be, h.vi.get()); });
     found("connect", "one request of a VI", [](Hooked &h) {
         const vipl_address where{};
-        answers.in_connect = [&] { h.ops->connect(h.be, h.vi.get(), &where, &where, false); };
-        h.ops->connect(h.be, h.vi.get(), &where, &where, false);
+        answers.in_connect = [&] { h.ops->connect(h.be, h.vi.get(), &where, &where, VIPL_CONNECT_PATIENT); };
+        h.ops->connect(h.be, h.vi.get(), &where, &where, VIPL_CONNECT_PATIENT);
     });
     found("vi_destroy", "no connect of the VI", [](Hooked &h) {
         const vipl_address where{};
         h.ops->vi_create(h.be, h.vi.get());
         answers.in_connect = [&] { h.ops->vi_destroy(h.be, h.vi.get()); };
-        h.ops->connect(h.be, h.vi.get(), &where, &where, false);
+        h.ops->connect(h.be, h.vi.get(), &where, &where, VIPL_CONNECT_PATIENT);
     });
 }
 
