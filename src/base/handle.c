@@ -35,9 +35,14 @@ static struct {
     void *left[CHUNKS];
     int32_t first_chunk; /* the chunks of this process begin here, and wrap around */
     int32_t used_chunks;
+    /* The slots of the latest chunk from here to its end have never been used, and their memory has
+     * not been touched. NO_SLOT: there is none. */
+    int32_t fresh;
+    uint32_t salt; /* of the latest chunk: the generations of its slots begin there */
     int32_t first_free;
     int32_t last_free;
-} table = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_HANDLE), .first_free = NO_SLOT, .last_free = NO_SLOT};
+} table = {
+    .lock = VIPL_MUTEX_INIT(VIPL_RANK_HANDLE), .fresh = NO_SLOT, .first_free = NO_SLOT, .last_free = NO_SLOT};
 
 static struct vipl_handle_entry *slot_entry(int32_t slot)
 {
@@ -58,8 +63,7 @@ static void append_free_locked(int32_t slot)
 
 static void grow_table_locked(void)
 {
-    uint32_t salt = 0;
-    if (table.used_chunks == CHUNKS || vipl_entropy(&salt, sizeof(salt)) != 0) {
+    if (table.used_chunks == CHUNKS || vipl_entropy(&table.salt, sizeof(table.salt)) != 0) {
         return;
     }
     struct vipl_handle_entry *chunk = vipl_zalloc(sizeof(*chunk) * CHUNK);
@@ -67,30 +71,44 @@ static void grow_table_locked(void)
         return;
     }
     int32_t chunk_at = (table.first_chunk + table.used_chunks) % CHUNKS;
-    int32_t base = chunk_at << CHUNK_BITS;
-    for (int32_t i = 0; i < CHUNK; i++) {
-        chunk[i].stamp = (salt + (uint32_t)i * 0x9E3779B9u) << KIND_BITS & STAMP_MASK;
-    }
     table.used_chunks++;
+    table.fresh = chunk_at << CHUNK_BITS;
     vipl_store_ptr(&vipl_handle_chunks[chunk_at], chunk); /* pairs with vipl_handle_entry_at() */
-    for (int32_t i = 0; i < CHUNK; i++) {
-        append_free_locked(base + i);
+}
+
+static int32_t take_fresh_locked(void)
+{
+    int32_t slot = table.fresh;
+    uint32_t nth = (uint32_t)slot % CHUNK;
+    vipl_store_relaxed(&slot_entry(slot)->stamp, (table.salt + nth * 0x9E3779B9u) << KIND_BITS & STAMP_MASK);
+    table.fresh = nth + 1 == CHUNK ? NO_SLOT : slot + 1;
+    return slot;
+}
+
+/* Takes a slot that no handle has: one that has never been used, or else the one that is free for
+ * the longest time. NO_SLOT: no memory, or there are too many handles. */
+static int32_t take_slot_locked(void)
+{
+    if (table.fresh == NO_SLOT && table.first_free == NO_SLOT) {
+        grow_table_locked();
     }
+    if (table.fresh != NO_SLOT) {
+        return take_fresh_locked();
+    }
+    int32_t slot = table.first_free;
+    table.first_free = slot == NO_SLOT ? NO_SLOT : slot_entry(slot)->next_free;
+    return slot;
 }
 
 void *vipl_handle_create(enum vipl_kind kind, void *object)
 {
     vipl_mutex_lock(&table.lock);
-    if (table.first_free == NO_SLOT) {
-        grow_table_locked();
-    }
-    int32_t slot = table.first_free;
+    int32_t slot = take_slot_locked();
     if (slot == NO_SLOT) {
         vipl_mutex_unlock(&table.lock);
         return NULL;
     }
     struct vipl_handle_entry *e = slot_entry(slot);
-    table.first_free = e->next_free;
     uint32_t stamp =
         ((e->stamp + (1u << KIND_BITS)) & STAMP_MASK & ~((1u << KIND_BITS) - 1)) | (uint32_t)kind;
     vipl_store_ptr(&e->object, object);
@@ -124,6 +142,7 @@ void vipl_handle_abandon(void)
     /* The child does not use the parent's slots. */
     table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS;
     table.used_chunks = 0;
+    table.fresh = NO_SLOT;
     table.first_free = NO_SLOT;
     table.last_free = NO_SLOT;
 }

@@ -11,29 +11,36 @@ static struct vipl_list *link_of(struct vipl_pool *pool, void *object)
     return (struct vipl_list *)(void *)((char *)object + pool->link_offset);
 }
 
-static void grow_pool_locked(struct vipl_pool *pool)
+/* Cuts one object from the latest slab, so that pages that are not needed yet stay untouched. NULL:
+ * no memory. */
+static void *cut_locked(struct vipl_pool *pool)
 {
-    size_t count = SLAB_BYTES / pool->object_bytes;
-    count = count == 0 ? 1 : count;
-    char *slab = vipl_alloc_slab(count * pool->object_bytes);
-    for (size_t i = 0; slab != NULL && i < count; i++) {
-        void *object = slab + i * pool->object_bytes;
-        if (pool->make != NULL) {
-            pool->make(object);
-        }
-        vipl_list_append(&pool->free, link_of(pool, object));
+    if (pool->uncut_count == 0) {
+        size_t count = SLAB_BYTES / pool->object_bytes;
+        count = count == 0 ? 1 : count;
+        pool->uncut = vipl_alloc_slab(count * pool->object_bytes);
+        pool->uncut_count = pool->uncut == NULL ? 0 : count;
     }
+    if (pool->uncut_count == 0) {
+        return NULL;
+    }
+    void *object = pool->uncut;
+    pool->uncut += pool->object_bytes;
+    pool->uncut_count--;
+    vipl_list_init(link_of(pool, object));
+    if (pool->make != NULL) {
+        pool->make(object);
+    }
+    return object;
 }
 
 void *vipl_pool_get(struct vipl_pool *pool)
 {
     vipl_mutex_lock(&pool->lock);
-    if (vipl_list_empty(&pool->free)) {
-        grow_pool_locked(pool);
-    }
     struct vipl_list *link = vipl_list_take(&pool->free);
+    void *object = link == NULL ? cut_locked(pool) : (char *)link - pool->link_offset;
     vipl_mutex_unlock(&pool->lock);
-    return link == NULL ? NULL : (char *)link - pool->link_offset;
+    return object;
 }
 
 void vipl_pool_put(struct vipl_pool *pool, void *object)
@@ -54,5 +61,7 @@ void vipl_pool_abandon(struct vipl_pool *pool)
 {
     vipl_mutex_init(&pool->lock, VIPL_RANK_POOL);
     pool->left = pool->free.next;
+    pool->left_uncut = pool->uncut;
+    pool->uncut_count = 0;
     vipl_list_init(&pool->free);
 }

@@ -15,10 +15,13 @@
 #include "os/os_mutex.h"
 
 struct vipl_pool {
-    struct vipl_mutex lock; /* rank POOL; guards free */
+    struct vipl_mutex lock; /* rank POOL; guards free, uncut and uncut_count */
     struct vipl_list free;
-    /* in a forked child: the parent's free objects, for leak checkers */
+    char *uncut; /* the rest of the latest slab, of which no object has been taken yet */
+    size_t uncut_count;
+    /* in a forked child: the parent's free objects, and the rest of its slab, for leak checkers */
     struct vipl_list *left;
+    char *left_uncut;
     size_t object_bytes; /* constant; a multiple of 64 */
     /* constant: a vipl_list in the object, unused while the object lives */
     size_t link_offset;

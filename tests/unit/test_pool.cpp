@@ -54,6 +54,22 @@ std::vector<int> values_of(const vipl_list &list)
 
 } // namespace
 
+TEST_CASE("a pool makes an object when it is taken, and one that was put back is taken first", "[pool]")
+{
+    static vipl_pool pool;
+    make_pool(pool);
+    Thing *first = get(pool);
+    REQUIRE(first != nullptr);
+    CHECK(first->made == 1);
+    CHECK((first + 1)->made == 0); // the next one of the slab, whose page a process may never need
+    Thing *second = get(pool);
+    CHECK(second == first + 1);
+    CHECK(second->made == 1);
+    vipl_pool_put(&pool, first);
+    CHECK(get(pool) == first);
+    CHECK(first->made == 1);
+}
+
 TEST_CASE("a pool's objects are distinct, aligned and made once", "[pool]")
 {
     static vipl_pool pool; // its memory is never given back: reachable for leak checkers

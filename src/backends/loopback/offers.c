@@ -316,6 +316,16 @@ void vipl_lo_claims_close(struct lo_remote *remote)
     }
 }
 
+/* When the second step of a new request is due, its pending socket: FIRST_MS later, in which most
+ * requests are taken; at once if there is no listener that could take it. */
+static uint64_t first_step_at(const struct lo_request *request)
+{
+    if (request->peer) {
+        return VIPL_NO_DEADLINE;
+    }
+    return vipl_list_empty(&request->offers) ? vipl_now_ns() : vipl_deadline(FIRST_MS);
+}
+
 /* A symmetric request gets its name before it is offered: of two that begin at the same time one
  * sees the other. */
 VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
@@ -342,7 +352,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     }
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
     vipl_lo_filter_invalidate(remote->be);
-    schedule_offer(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
+    schedule_offer(request, first_step_at(request));
     vipl_up_wake(remote->be->core); /* a sleeper does not know the new deadline */
     return VIP_SUCCESS;
 }

@@ -36,6 +36,12 @@ void *vipl_alloc(size_t bytes)
     return must_fail() ? NULL : malloc(bytes);
 }
 
+void *vipl_zalloc(size_t bytes)
+{
+    void *p = vipl_alloc(bytes);
+    return p == NULL ? NULL : memset(p, 0, bytes);
+}
+
 void vipl_free(void *p)
 {
     free(p);
@@ -154,6 +160,14 @@ void *vipl_alloc(size_t bytes)
     return head + 1;
 }
 
+/* A mapping is zeroed when it is made, and its pages stay untouched until they are used. */
+void *vipl_zalloc(size_t bytes)
+{
+    void *p = vipl_alloc(bytes);
+    bool is_mapping = p != NULL && ((struct head *)p - 1)->size_class == MAPPED;
+    return p == NULL || is_mapping ? p : memset(p, 0, bytes);
+}
+
 void vipl_free(void *p)
 {
     if (p == NULL) {
@@ -199,10 +213,4 @@ void vipl_unreserve(void *pages, size_t bytes)
     if (pages != NULL) {
         munmap(pages, bytes);
     }
-}
-
-void *vipl_zalloc(size_t bytes)
-{
-    void *p = vipl_alloc(bytes);
-    return p == NULL ? NULL : memset(p, 0, bytes);
 }
