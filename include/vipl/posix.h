@@ -43,7 +43,7 @@ extern "C" {
  *   flag: its program is busy, or stopped. A program that closes its NIC handle while it has the
  *   request rejects it (#VIP_REJECT). If the last listener is killed, the call returns
  *   #VIP_NO_MATCH within 200 ms.
- * - **What is known at once**: over loopback, everything. Over tcp, the host must answer: it refuses
+ * - **What is known at once**: over loopback, everything. Over tcp the host must answer: it refuses
  *   the connection (#VIP_NO_MATCH), or the network says that it cannot be reached
  *   (#VIP_NOT_REACHABLE); of a host that says nothing the call learns only when the time is up. A
  *   port of the name that another name's listener has counts as refused when that program answers,

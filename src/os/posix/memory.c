@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The allocator behind vipl_alloc(), with the hook by which tests make one allocation fail. Free
- * blocks of 32 sizes are kept in lists; new ones are cut from slabs, which are never given back.
+ * blocks of 32 sizes are kept in lists; new ones are cut from slabs, which are never given back. All
+ * sizes are cut from the same slab, so that a process that needs few blocks touches few pages.
  * Larger blocks are mappings of their own. The allocator uses mmap() and a lock of its own (os.h
  * says why). With AddressSanitizer it is the C library's, in which the sanitizer finds errors.
  */
@@ -64,7 +65,7 @@ void vipl_alloc_abandon(void)
 #else
 
 enum {
-    SLAB = 64 * 1024,
+    SLAB = 256 * 1024,
     SMALLEST = 64,       /* bytes of the smallest block, its head included */
     STEPS = 4,           /* sizes between a power of two and the next */
     CLASSES = 8 * STEPS, /* up to, not including, 16 KiB */
@@ -86,8 +87,8 @@ struct spare {
 static struct {
     struct vipl_mutex lock; /* guards all */
     struct spare *free[CLASSES];
-    char *uncut[CLASSES]; /* of the class's latest slab */
-    size_t uncut_bytes[CLASSES];
+    char *uncut; /* the rest of the latest slab */
+    size_t uncut_bytes;
 } heap = {.lock = VIPL_MUTEX_INIT(LOCK_RANK)};
 
 static size_t class_bytes(uint32_t size_class)
@@ -115,20 +116,42 @@ static void *map_anonymous(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
+static void put_locked(void *block, uint32_t size_class)
+{
+    struct spare *spare = block;
+    spare->next = heap.free[size_class];
+    heap.free[size_class] = spare;
+}
+
+/* Makes free blocks of the rest of the slab, which is too short for the block that is wanted. */
+static void cut_rest_locked(void)
+{
+    for (uint32_t size_class = CLASSES; size_class-- > 0;) {
+        size_t bytes = class_bytes(size_class);
+        if (heap.uncut_bytes >= bytes) {
+            put_locked(heap.uncut, size_class);
+            heap.uncut += bytes;
+            heap.uncut_bytes -= bytes;
+        }
+    }
+}
+
 /* Cuts one new block from the slab, so that pages that are not needed yet stay untouched. */
 static void *cut_locked(uint32_t size_class)
 {
     size_t bytes = class_bytes(size_class);
-    if (heap.uncut_bytes[size_class] < bytes) {
-        heap.uncut[size_class] = map_anonymous(SLAB);
-        heap.uncut_bytes[size_class] = heap.uncut[size_class] == NULL ? 0 : SLAB;
+    if (heap.uncut_bytes < bytes) {
+        char *slab = map_anonymous(SLAB);
+        if (slab == NULL) {
+            return NULL;
+        }
+        cut_rest_locked();
+        heap.uncut = slab;
+        heap.uncut_bytes = SLAB;
     }
-    if (heap.uncut[size_class] == NULL) {
-        return NULL;
-    }
-    void *block = heap.uncut[size_class];
-    heap.uncut[size_class] += bytes;
-    heap.uncut_bytes[size_class] -= bytes;
+    void *block = heap.uncut;
+    heap.uncut += bytes;
+    heap.uncut_bytes -= bytes;
     return block;
 }
 
@@ -179,10 +202,8 @@ void vipl_free(void *p)
         return;
     }
     uint32_t size_class = head->size_class;
-    struct spare *spare = (struct spare *)(void *)head;
     vipl_mutex_lock(&heap.lock);
-    spare->next = heap.free[size_class];
-    heap.free[size_class] = spare;
+    put_locked(head, size_class);
     vipl_mutex_unlock(&heap.lock);
 }
 
