@@ -324,6 +324,9 @@ struct vipl_shm {
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes);
 /* The same, but the system allocates each page when it is first touched. */
 int vipl_shm_create_sparse(struct vipl_shm *shm, const char *label, size_t bytes);
+/* Allocates the pages of a part of mapped sparse memory, so that touching them cannot fail.
+ * ENOTSUP: the system cannot do that. Async-signal-safe; leaves errno as it is. */
+int vipl_shm_allocate(void *first, size_t bytes);
 /* As vipl_shm_create_sparse(), but forked children have the mapping too, and its address is free in
  * most other programs, so that vipl_shared_file_map() can map it there. */
 int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes);

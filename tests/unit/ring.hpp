@@ -22,9 +22,12 @@ public:
     {
         std::memset(slots_.get(), 0, std::size_t{count} * LO_RING_SLOT);
         for (lo_ring *end : {&out, &in}) {
-            *end = {
-                shared_.get(), slots_.get(), count, static_cast<std::uint32_t>(__builtin_ctz(count)), at, at,
-                false};
+            end->shared = shared_.get();
+            end->slots = slots_.get();
+            end->count = count;
+            end->shift = static_cast<std::uint32_t>(__builtin_ctz(count));
+            end->at = end->known = at;
+            end->backed = count;
         }
         shared_->head = at;
     }

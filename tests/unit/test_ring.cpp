@@ -11,6 +11,7 @@
 
 #include "ring.hpp"
 #include "support/environment.hpp"
+#include "support/os_hooks.hpp"
 
 using namespace unit;
 
@@ -149,6 +150,66 @@ TEST_CASE("the room that is reported can be claimed", "[ring]")
             vipl_lo_ring_release(&ring.in, true);
         }
     }
+}
+
+TEST_CASE("a ring gets memory as far as messages go, and all of it in the first lap", "[ring]")
+{
+    Ring ring(4096);
+    ring.out.backed = LO_FIRST_SLOTS;
+    lo_message message{};
+    message.type = LO_SEND;
+    message.bytes = 100; // 3 slots
+    for (int i = 0; i < 3000; ++i) {
+        REQUIRE(vipl_lo_ring_claim(&ring.out, message.bytes, i % 7 == 0) != nullptr);
+        const std::uint32_t backed = ring.out.backed;
+        if (i < 10) { // with the word behind it that is cleared
+            CHECK(backed == LO_FIRST_SLOTS);
+        }
+        CHECK((backed == ring.out.count || ring.out.at + 4 <= backed));
+        vipl_lo_ring_publish(&ring.out, &message);
+        lo_message seen{};
+        const unsigned char *payload = nullptr;
+        REQUIRE(vipl_lo_ring_peek(&ring.in, &seen, &payload) == LO_PEEK_OK);
+        vipl_lo_ring_pop(&ring.in, &seen);
+        vipl_lo_ring_release(&ring.in, true);
+    }
+    CHECK(ring.out.backed == ring.out.count);
+}
+
+TEST_CASE("a full ring whose slots have memory in part is full for requests and not for replies", "[ring]")
+{
+    Ring ring(4096);
+    ring.out.backed = LO_FIRST_SLOTS;
+    lo_message message{};
+    message.type = LO_ACK;
+    std::uint32_t requests = 0;
+    std::uint32_t replies = 0;
+    for (; vipl_lo_ring_claim(&ring.out, 0, false) != nullptr; ++requests) {
+        vipl_lo_ring_publish(&ring.out, &message);
+    }
+    CHECK(requests == 4096 - LO_RESERVE - 1);
+    for (; vipl_lo_ring_claim(&ring.out, 0, true) != nullptr; ++replies) {
+        vipl_lo_ring_publish(&ring.out, &message);
+    }
+    CHECK(replies == LO_RESERVE);
+}
+
+TEST_CASE("a ring for which there is no memory is starved, and says so", "[ring]")
+{
+    Ring ring(4096);
+    ring.out.backed = LO_FIRST_SLOTS;
+    lo_message message{};
+    message.type = LO_ACK;
+    for (std::uint32_t i = 0; i < LO_FIRST_SLOTS - 1; ++i) {
+        REQUIRE(vipl_lo_ring_claim(&ring.out, 0, false) != nullptr);
+        vipl_lo_ring_publish(&ring.out, &message);
+    }
+    CHECK(ring.out.starved == 0);
+    vipl_resource_fail_after(1);
+    CHECK(vipl_lo_ring_claim(&ring.out, 0, false) == nullptr);
+    vipl_resource_fail_after(-1);
+    CHECK(ring.out.starved == 1);
+    CHECK(ring.out.backed == LO_FIRST_SLOTS);
 }
 
 TEST_CASE("ready_fds are signalled once, for those who sleep", "[ring]")

@@ -154,6 +154,8 @@ static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32
     }
     ring->at = 0;
     ring->known = 0;
+    ring->backed = LO_FIRST_SLOTS;
+    ring->starved = 0;
     ring->relies = false;
 }
 
@@ -243,6 +245,28 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     return link;
 }
 
+/* Makes the segment of a link. Only the first slots of each ring have memory, and each producer
+ * adds to its ring what it needs. Where the system cannot allocate a part, all slots have
+ * memory. */
+static int make_segment(struct lo_link *link, uint32_t slots)
+{
+    static const char label[] = "vipl-link";
+    size_t each = sizeof(struct lo_ring_shared) + (size_t)slots * LO_RING_SLOT;
+    size_t first = sizeof(struct lo_ring_shared) + (size_t)LO_FIRST_SLOTS * LO_RING_SLOT;
+    int error = vipl_shm_create_sparse(&link->shm, label, segment_bytes(slots));
+    if (error != 0) {
+        return error;
+    }
+    struct lo_segment *segment = link->shm.base;
+    error = vipl_shm_allocate(segment, sizeof(*segment) + first);
+    error = error != 0 ? error : vipl_shm_allocate((char *)(segment + 1) + each, first);
+    if (error != 0) {
+        vipl_shm_release(&link->shm);
+        link->shm.fd = -1;
+    }
+    return error == ENOTSUP ? vipl_shm_create(&link->shm, label, segment_bytes(slots)) : error;
+}
+
 struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int exports_fd,
                                     const uint8_t peer_uid[LO_UID])
 {
@@ -256,7 +280,7 @@ struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int export
     }
     int error = vipl_entropy(&link->id, sizeof(link->id));
     if (error == 0) {
-        error = vipl_shm_create(&link->shm, "vipl-link", segment_bytes(slots));
+        error = make_segment(link, slots);
     }
     if (error != 0) {
         vipl_log_os(VIPL_LOG_ERROR, "making a shared segment", error);
@@ -471,7 +495,11 @@ static VIPL_NOINLINE void serve_link(struct lo_remote *remote, struct lo_link *l
     if (link->dead == 0) {
         vipl_lo_link_resume(link);
     }
-    if (link->dead != 0 || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
+    bool starved = vipl_load_relaxed(&link->out.starved) != 0;
+    if (starved && link->dead == 0) {
+        vipl_log(VIPL_LOG_ERROR, "no memory for messages to process %d: cut", link->peer.pid);
+    }
+    if (link->dead != 0 || starved || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
         link_die(remote, link);
         vipl_store_relaxed(&remote->dead_links, 1);
         vipl_store_relaxed(&remote->look_at_sockets, 1); /* the next poll removes dead links */
@@ -598,8 +626,8 @@ static bool mark_asleep_locked(struct lo_remote *remote)
 
 static bool link_has_work(struct lo_link *link)
 {
-    return link->dead != 0 || link->hung_up || !vipl_lo_ring_is_empty(&link->in) ||
-           vipl_lo_link_has_room(link);
+    return link->dead != 0 || link->hung_up || vipl_load_relaxed(&link->out.starved) != 0 ||
+           !vipl_lo_ring_is_empty(&link->in) || vipl_lo_link_has_room(link);
 }
 
 /* Prepares a sleep. Returns the most milliseconds to sleep; 0: there is work now; -1: no limit. */

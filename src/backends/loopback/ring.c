@@ -2,8 +2,10 @@
 /* The ring between two processes. */
 #include "backends/loopback/ring.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "os/os.h"
 #include "os/os_atomic.h"
 #include "os/os_compiler.h"
 
@@ -39,14 +41,54 @@ static uint32_t lap_of(const struct lo_ring *ring, uint32_t position)
     return (position >> ring->shift) * 2 + 1; /* never 0 */
 }
 
-static uint32_t get_free_slots(struct lo_ring *ring, uint32_t wanted)
+/* Gets memory for `wanted` slots from the current position on, and for some more. Returns false if
+ * there is none. */
+static bool back_slots(struct lo_ring *ring, uint32_t wanted)
 {
-    uint32_t used = ring->at - ring->known;
-    if (ring->count - used < wanted) {
-        ring->known = vipl_load_acquire(&ring->shared->head); /* pairs with vipl_lo_ring_release */
-        used = ring->at - ring->known;
+    enum { STEP = 1024 };
+    uint32_t more = ring->at + wanted - ring->backed;
+    more = more < STEP ? STEP : more;
+    more = more < ring->count - ring->backed ? more : ring->count - ring->backed;
+    int error =
+        vipl_shm_allocate(ring->slots + (size_t)ring->backed * LO_RING_SLOT, (size_t)more * LO_RING_SLOT);
+    if (error == ENOTSUP) { /* then the maker of the segment has allocated all of it */
+        ring->backed = ring->count;
+        return true;
     }
-    return used > ring->count ? 0 : ring->count - used; /* a consumer that lies gets no messages */
+    vipl_store_relaxed(&ring->starved, error != 0 ? 1 : 0);
+    ring->backed += error == 0 ? more : 0;
+    return error == 0;
+}
+
+/* As get_free_slots(), where the ring looks full or some slots have no memory yet. In the first lap
+ * a message that leaves the reserve free comes here although there is memory for the message: the
+ * reserve need not have any. */
+static VIPL_NOINLINE uint32_t look_for_slots(struct lo_ring *ring, uint32_t wanted, uint32_t reserve)
+{
+    uint32_t head = vipl_load_acquire(&ring->shared->head); /* pairs with vipl_lo_ring_release */
+    uint32_t used = ring->at - head;
+    if (used > ring->count) {
+        return 0; /* a consumer that lies gets no messages */
+    }
+    uint32_t room = ring->count - used;
+    if (room < wanted) {
+        return room;
+    }
+    /* in the first lap, a position is the number of a slot */
+    bool is_backed = ring->backed == ring->count || ring->at + (wanted - reserve) <= ring->backed;
+    if (!is_backed && !back_slots(ring, wanted - reserve)) {
+        return 0;
+    }
+    ring->known = ring->backed == ring->count ? head + ring->count : ring->backed;
+    return room;
+}
+
+/* Returns how many slots are free: at least `wanted`, or less if the ring is full. The last
+ * `reserve` of those are not for this message. */
+static uint32_t get_free_slots(struct lo_ring *ring, uint32_t wanted, uint32_t reserve)
+{
+    uint32_t room = ring->known - ring->at;
+    return room < wanted || room > ring->count ? look_for_slots(ring, wanted, reserve) : room;
 }
 
 static uint32_t slots_to_end(const struct lo_ring *ring)
@@ -85,8 +127,9 @@ unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool rep
     uint32_t end = slots_to_end(ring);
     uint32_t pad = slots > end ? end : 0;
     /* the 1 is the slot whose lap is cleared */
-    uint32_t wanted = pad + slots + 1 + (reply ? 0 : LO_RESERVE);
-    if (get_free_slots(ring, wanted) < wanted) {
+    uint32_t reserve = reply ? 0 : LO_RESERVE;
+    uint32_t wanted = pad + slots + 1 + reserve;
+    if (get_free_slots(ring, wanted, reserve) < wanted) {
         return NULL;
     }
     if (pad > 0) {
@@ -132,7 +175,7 @@ bool vipl_lo_ring_rely(struct lo_ring *ring)
 uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)
 {
     uint32_t wanted = slots_for(most) + 1 + LO_RESERVE;
-    uint32_t room = get_free_slots(ring, wanted);
+    uint32_t room = get_free_slots(ring, wanted, LO_RESERVE);
     if (room < LO_RESERVE + 2) {
         return 0;
     }

@@ -6,6 +6,10 @@
  * Before that the producer makes sure that the first word behind the message is not such a number,
  * so that old payload is never taken for a head.
  *
+ * The slots of a ring get memory in the producer's first lap, piece by piece, so that a link that
+ * carries little takes little. Consumers and the words in front of the slots never touch other
+ * memory.
+ *
  * The producer's position is private to its process, under the link's tx lock. The consumer's
  * position is shared, and the producer reads it only when the ring looks full. What is read from
  * shared memory is read once, copied and checked: a hostile peer loses its own connections, and no
@@ -22,6 +26,8 @@
 #include <stdint.h>
 
 enum { LO_RING_SLOT = 64, LO_HEAD = 32, LO_RESERVE = 512, LO_REQUEST_SLOTS = 256 };
+/* The slots of a ring that have memory from the beginning. */
+enum { LO_FIRST_SLOTS = 32 };
 
 enum lo_type {
     LO_PAD = 1,    /* no message: fills the rest of the ring up to its end */
@@ -83,9 +89,12 @@ struct lo_ring {
     uint32_t count; /* of slots, a power of two */
     uint32_t shift; /* its logarithm */
     uint32_t at;    /* the position: the next slot to write, or to read */
-    /* producer: the consumer's position when last read; consumer: the position that the producer
-     * surely knows */
+    /* producer: it may write up to this position without looking at anything else; consumer: the
+     * position that the producer surely knows */
     uint32_t known;
+    uint32_t backed; /* producer: this many slots, from the first one on, have memory */
+    /* producer, atomic: there was no memory for a message; the link is of no more use */
+    uint32_t starved;
     bool relies; /* producer: it has set the shared `relies` */
 };
 

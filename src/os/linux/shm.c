@@ -200,6 +200,21 @@ static int make_memfd(struct vipl_shm *shm, const char *label, size_t bytes, boo
     return rc;
 }
 
+/* MADV_POPULATE_WRITE, for headers from before Linux 5.14. */
+enum { ALLOCATE_PAGES = 23 };
+
+int vipl_shm_allocate(void *first, size_t bytes)
+{
+    int before = errno;
+    size_t into_page = (uintptr_t)first % vipl_page_bytes();
+    int error = vipl_resource_fails(ENOMEM) ? errno : 0;
+    if (error == 0 && madvise((char *)first - into_page, bytes + into_page, ALLOCATE_PAGES) != 0) {
+        error = errno == EINVAL ? ENOTSUP : errno;
+    }
+    errno = before;
+    return error;
+}
+
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
 {
     return keep_from_children(shm, make_memfd(shm, label, bytes, true, false));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The allocator behind vipl_alloc(), with the hook by which tests make one allocation fail. Free
- * blocks of 32 sizes are kept in lists; new ones are cut from slabs, which are never given back. All
- * sizes are cut from the same slab, so that a process that needs few blocks touches few pages.
+ * blocks of 32 sizes are kept in lists; new ones are cut from slabs, which are never given back.
+ * All sizes are cut from the same slab, so that a process that needs few blocks touches few pages.
  * Larger blocks are mappings of their own. The allocator uses mmap() and a lock of its own (os.h
  * says why). With AddressSanitizer it is the C library's, in which the sanitizer finds errors.
  */
