@@ -29,7 +29,11 @@ static struct {
     bool has_output;
     dev_t device; /* the standard error output that vipl-run had */
     ino_t inode;
-} asked;
+    /* A duplicate of that, as many programs close their own at their end. Forked children have
+     * none. -1: none. */
+    int output;
+    uint32_t generation; /* of the process that has the duplicate */
+} asked = {.output = -1};
 
 static uint32_t printed_in; /* atomic: the process that has printed */
 
@@ -38,10 +42,14 @@ __attribute__((constructor)) static void read_asked(void)
     struct stat output;
     const char *started = vipl_environment("VIPL_SOCKETS_STATS");
     asked.started = started == NULL ? 0 : (uint32_t)strtoul(started, NULL, 10);
-    asked.has_output = fstat(STDERR_FILENO, &output) == 0;
+    asked.has_output = asked.started != 0 && fstat(STDERR_FILENO, &output) == 0;
     if (asked.has_output) {
         asked.device = output.st_dev;
         asked.inode = output.st_ino;
+        asked.generation = vipl_fork_generation();
+        if (vipl_fd_duplicate(STDERR_FILENO, 3, &asked.output) != 0) {
+            asked.output = -1;
+        }
     }
 }
 
@@ -122,21 +130,25 @@ void sock_stats_lost(void)
     }
 }
 
-/* Descriptor 2 may be another file by now: a daemon closes it. */
-static bool output_is_same(void)
+/* Where to print; -1: nowhere. Descriptor 2 may be another file by now. */
+static int output_now(void)
 {
     struct stat output;
-    return asked.has_output && fstat(STDERR_FILENO, &output) == 0 && output.st_dev == asked.device &&
-           output.st_ino == asked.inode;
+    if (asked.output >= 0 && asked.generation == vipl_fork_generation()) {
+        return asked.output;
+    }
+    bool same = asked.has_output && fstat(STDERR_FILENO, &output) == 0 && output.st_dev == asked.device &&
+                output.st_ino == asked.inode;
+    return same ? STDERR_FILENO : -1;
 }
 
 void sock_stats_print(void)
 {
+    int fd = output_now();
     char text[SOCK_STATS_TEXT_BYTES];
     uint32_t pid = (uint32_t)vipl_pid();
     uint32_t before = vipl_load_relaxed(&printed_in);
-    if (asked.started == 0 || !output_is_same() || before == pid ||
-        !vipl_compare_exchange(&printed_in, before, pid)) {
+    if (asked.started == 0 || fd < 0 || before == pid || !vipl_compare_exchange(&printed_in, before, pid)) {
         return;
     }
     struct sock_stats none = {0};
@@ -148,7 +160,7 @@ void sock_stats_print(void)
         begin_stats(&none, pid);
         stats = &none;
     }
-    vipl_write_text(STDERR_FILENO, text, sock_stats_text(stats, text));
+    vipl_write_text(fd, text, sock_stats_text(stats, text));
 }
 
 __attribute__((destructor)) static void print_at_exit(void)
