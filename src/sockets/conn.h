@@ -177,6 +177,7 @@ struct vipl_stream_nic *sock_device(void);
  * thread of the library drives this one. */
 void sock_device_drive(struct vipl_stream_nic *nic);
 const char *sock_device_name(void);
+bool sock_device_is_local(void); /* loopback: the VIs of one host, and of one user */
 void sock_device_forked(void);
 
 #endif

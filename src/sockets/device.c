@@ -45,12 +45,17 @@ const char *sock_device_name(void)
     return name_of_device.text;
 }
 
+bool sock_device_is_local(void)
+{
+    return strncmp(sock_device_name(), "loopback", strlen("loopback")) == 0;
+}
+
 /* With loopback nothing has to move while the program makes no call: a peer fetches what was sent
  * by itself. A thread of the library would only stand between the peer and the thread that
  * waits. */
 static VIP_ULONG open_flags(void)
 {
-    return strncmp(sock_device_name(), "loopback", strlen("loopback")) == 0 ? VIPX_INLINE : 0;
+    return sock_device_is_local() ? VIPX_INLINE : 0;
 }
 
 static void open_locked(struct device *device)

@@ -129,6 +129,7 @@ static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum 
         hello.window = vipl_stream_own_window();
         memcpy(hello.nonce, conn->nonce, sizeof(hello.nonce));
         memcpy(hello.device, sock_device_name(), strlen(sock_device_name()));
+        hello.user = vipl_local_user();
     }
     sock_hello_encode(&hello, bytes);
     return put_bytes(conn, bytes, sizeof(bytes));
@@ -308,6 +309,10 @@ static bool answer(struct sock_conn *conn)
     }
     if (strcmp(conn->peer.device, sock_device_name()) != 0) {
         return decline(conn, SOCK_OTHER_DEVICE);
+    }
+    if (conn->peer.user != vipl_local_user() &&
+        sock_device_is_local()) { /* this process may not be the listener's */
+        return decline(conn, SOCK_OTHER_USER);
     }
     if (sock_device() == NULL || sock_fault_is(SOCK_FAULT_DECLINE)) {
         return decline(conn, SOCK_NO_DEVICE);

@@ -9,7 +9,19 @@
 static const uint8_t magic[SOCK_MAGIC_BYTES] = {0x89, 'V', 'I', 'P', 'L',  '-',  's',  'o',
                                                 'c',  'k', 'e', 't', '\r', '\n', 0x1a, '\n'};
 
-enum { KIND = 16, VERSION, HOST, WHY, MESSAGES, BYTES = 24, NONCE = 28, ADDRESS = 44, DEVICE = 60 };
+enum {
+    KIND = 16,
+    VERSION,
+    HOST,
+    WHY,
+    MESSAGES,
+    BYTES = 24,
+    NONCE = 28,
+    ADDRESS = 44,
+    DEVICE = 60,
+    USER = 92,
+    REST = 96
+};
 
 bool sock_hello_begins(const uint8_t *bytes, size_t count)
 {
@@ -29,6 +41,7 @@ void sock_hello_encode(const struct sock_hello *hello, uint8_t bytes[SOCK_HELLO_
     memcpy(bytes + NONCE, hello->nonce, SOCK_NONCE_BYTES);
     memcpy(bytes + ADDRESS, hello->host, SOCK_HOST_BYTES);
     memcpy(bytes + DEVICE, hello->device, SOCK_DEVICE_BYTES);
+    vipl_put_little(bytes + USER, hello->user, 4);
 }
 
 /* Whether all bytes from `from` on are zeros. */
@@ -46,8 +59,8 @@ static bool is_whole(const uint8_t bytes[SOCK_HELLO_BYTES], const struct sock_he
     size_t device = strnlen(hello->device, SOCK_DEVICE_BYTES);
     return hello->host_length > 0 && hello->host_length <= SOCK_HOST_BYTES &&
            zeros(bytes, ADDRESS + hello->host_length, ADDRESS + SOCK_HOST_BYTES) && device > 0 &&
-           device < SOCK_DEVICE_BYTES && zeros(bytes, DEVICE + device, SOCK_HELLO_BYTES) &&
-           vipl_stream_window_is_valid(hello->window);
+           device < SOCK_DEVICE_BYTES && zeros(bytes, DEVICE + device, USER) &&
+           zeros(bytes, REST, SOCK_HELLO_BYTES) && vipl_stream_window_is_valid(hello->window);
 }
 
 bool sock_hello_decode(const uint8_t bytes[SOCK_HELLO_BYTES], struct sock_hello *hello)
@@ -64,6 +77,7 @@ bool sock_hello_decode(const uint8_t bytes[SOCK_HELLO_BYTES], struct sock_hello 
         memcpy(out.nonce, bytes + NONCE, SOCK_NONCE_BYTES);
         memcpy(out.host, bytes + ADDRESS, SOCK_HOST_BYTES);
         memcpy(out.device, bytes + DEVICE, SOCK_DEVICE_BYTES);
+        out.user = vipl_get_little32(bytes + USER);
         if (!is_whole(bytes, &out)) {
             return false;
         }

@@ -13,7 +13,8 @@
  *     28  nonce      16   the discriminator of this end's request
  *     44  address    16   the NIC address, zeros behind it
  *     60  device     32   the device's name, zeros behind it, at least one
- *     92  zeros      36
+ *     92  user        4   whose program it is: VIs of loopback connect one user's programs only
+ *     96  zeros      32
  *
  * After them, each end sends one byte: 'V' if its VI is connected, 'T' if it is not. The connection
  * is moved if both have sent 'V', and stays with TCP if not.
@@ -51,6 +52,7 @@ struct sock_hello {
     uint8_t nonce[SOCK_NONCE_BYTES];
     struct vipl_stream_window window;
     char device[SOCK_DEVICE_BYTES];
+    uint32_t user;
 };
 
 /* Returns true if the bytes are the beginning of a message, as far as they go. */

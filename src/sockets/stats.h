@@ -19,7 +19,7 @@ enum sock_reason {
     SOCK_MOVED_TO_VIPL = 0,
     SOCK_BY_RULE = 1,       /* the rules say tcp, or it is another host */
     SOCK_NO_MARK = 2,       /* no VIPL program listens at the port */
-    SOCK_OTHER_USER = 3,    /* another user's program listens there */
+    SOCK_OTHER_USER = 3,    /* the other end is another user's */
     SOCK_NO_DEVICE = 4,     /* the device cannot be opened */
     SOCK_NO_STREAM = 5,     /* no memory, or no VI */
     SOCK_OTHER_DEVICE = 6,  /* the peer has another device */

@@ -11,7 +11,7 @@ const char *sock_reason_text(enum sock_reason reason)
         [SOCK_MOVED_TO_VIPL] = "moved to VIPL",
         [SOCK_BY_RULE] = "by the rules: another host, or one that they leave with TCP",
         [SOCK_NO_MARK] = "no VIPL program listens at the port",
-        [SOCK_OTHER_USER] = "another user's program listens at the port",
+        [SOCK_OTHER_USER] = "the other end is another user's program",
         [SOCK_NO_DEVICE] = "the VIPL device cannot be opened",
         [SOCK_NO_STREAM] = "no memory, or no VI, is left for it",
         [SOCK_OTHER_DEVICE] = "the peer has another VIPL device",

@@ -25,6 +25,7 @@ sock_hello example(sock_hello_kind kind = SOCK_HELLO)
     std::memcpy(hello.nonce, "0123456789abcdef", 16);
     hello.window = {32, 0x10203};
     std::strcpy(hello.device, "loopback");
+    hello.user = 0x4030201;
     return hello;
 }
 
@@ -60,7 +61,7 @@ TEST_CASE("HELLO has these bytes")
     golden += Bytes("\x20\0\0\0\3\2\1\0", 8);             // the window, little-endian
     golden += "0123456789abcdef";                         // the nonce
     golden += Bytes("\1\2\3\4\5\6", 6) + Bytes(10, '\0'); // the address
-    golden += "loopback" + Bytes(24 + 36, '\0');
+    golden += "loopback" + Bytes(24, '\0') + "\1\2\3\4" + Bytes(32, '\0');
     REQUIRE(golden.size() == 128);
     CHECK(encoded(example()) == golden);
 }
