@@ -163,9 +163,7 @@ int sock_conn_take_error(struct sock_conn *conn)
     if (!is_lost || vipl_exchange(&conn->told, 1) != 0) {
         return 0;
     }
-    if (state == SOCK_MOVED) {
-        sock_stats_lost();
-    } else if (state == SOCK_FOREIGN) {
+    if (state == SOCK_FOREIGN) {
         vipl_log(VIPL_LOG_ERROR, "sockets: a connection that was moved before a fork is the parent's alone");
     }
     return state == SOCK_BROKEN ? conn->error : ECONNRESET;

@@ -93,14 +93,14 @@ ssize_t read(int fd, void *to, size_t size)
 {
     struct iovec piece = {to, size};
     ssize_t result;
-    ON_CONNECTION(result, fd, sock_io_receive(conn, &piece, 1, SOCK_IS_READ));
+    ON_CONNECTION(result, fd, sock_io_receive(conn, &piece, 1, SOCK_OF_FILES));
     return result == SOCK_KERNEL ? SOCK_REAL(read)(fd, to, size) : result;
 }
 
 ssize_t readv(int fd, const struct iovec *pieces, int count)
 {
     ssize_t result;
-    ON_CONNECTION(result, fd, sock_io_receive(conn, pieces, (size_t)count, SOCK_IS_READ));
+    ON_CONNECTION(result, fd, sock_io_receive(conn, pieces, (size_t)count, SOCK_OF_FILES));
     return result == SOCK_KERNEL ? SOCK_REAL(readv)(fd, pieces, count) : result;
 }
 
@@ -145,6 +145,11 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 static int receive_messages(struct sock_conn *conn, struct mmsghdr *messages, unsigned count, int flags)
 {
     int done = 0;
+    int error = sock_conn_take_error(conn); /* the kernel looks for it first, in this call alone */
+    if (error != 0) {
+        errno = error;
+        return -1;
+    }
     while ((unsigned)done < count) {
         int now = flags | (done > 0 && (flags & MSG_WAITFORONE) != 0 ? MSG_DONTWAIT : 0);
         ssize_t result = receive_message(conn, &messages[done].msg_hdr, now & ~MSG_WAITFORONE);
@@ -204,7 +209,7 @@ ssize_t write(int fd, const void *from, size_t size)
 ssize_t writev(int fd, const struct iovec *pieces, int count)
 {
     ssize_t result;
-    ON_CONNECTION(result, fd, sock_io_send(conn, pieces, (size_t)count, 0));
+    ON_CONNECTION(result, fd, sock_io_send(conn, pieces, (size_t)count, SOCK_OF_FILES));
     return result == SOCK_KERNEL ? SOCK_REAL(writev)(fd, pieces, count) : sent(result, 0);
 }
 

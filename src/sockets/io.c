@@ -32,14 +32,14 @@ static ssize_t fail(int error)
 
 /* Returns false if the lengths are not valid, with errno set. */
 static bool begin(struct transfer *transfer, struct sock_conn *conn, const struct iovec *pieces, size_t count,
-                  bool dont_wait, const uint32_t *timeout_ms)
+                  int flags, const uint32_t *timeout_ms)
 {
     uint32_t ms = vipl_load_relaxed(timeout_ms);
     *transfer = (struct transfer){.conn = conn, .pieces = pieces, .count = count};
-    transfer->blocks = !dont_wait && vipl_load_relaxed(&conn->nonblocking) == 0;
+    transfer->blocks = (flags & MSG_DONTWAIT) == 0 && vipl_load_relaxed(&conn->nonblocking) == 0;
     transfer->deadline = ms == 0 ? VIPL_NO_DEADLINE : vipl_deadline(ms);
     if (count > IOV_MAX) {
-        errno = EMSGSIZE;
+        errno = (flags & SOCK_OF_FILES) != 0 ? EINVAL : EMSGSIZE;
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -145,7 +145,8 @@ static ssize_t receive_nothing(struct transfer *transfer)
             return fail(error);
         }
     }
-    return 0;
+    bool is_lost = (vipl_stream_events(transfer->conn->stream) & VIPL_STREAM_BROKEN) != 0;
+    return is_lost && vipl_stream_pending(transfer->conn->stream) == 0 ? receive_lost(transfer->conn) : 0;
 }
 
 /* MSG_TRUNC: the bytes are thrown away. */
@@ -173,8 +174,7 @@ static ssize_t discard(struct transfer *transfer, bool waits_for_all)
 ssize_t sock_io_receive(struct sock_conn *conn, const struct iovec *pieces, size_t count, int flags)
 {
     struct transfer transfer;
-    if (!begin(&transfer, conn, pieces, count, (flags & MSG_DONTWAIT) != 0, &conn->receive_ms) ||
-        await(&transfer, POLLIN) != 0) {
+    if (!begin(&transfer, conn, pieces, count, flags, &conn->receive_ms) || await(&transfer, POLLIN) != 0) {
         return -1;
     }
     if (is_kernels(conn)) {
@@ -191,7 +191,7 @@ ssize_t sock_io_receive(struct sock_conn *conn, const struct iovec *pieces, size
     }
     bool waits_for_all = (flags & MSG_WAITALL) != 0;
     if (transfer.bytes == 0) {
-        return (flags & SOCK_IS_READ) != 0 ? 0 : receive_nothing(&transfer);
+        return (flags & SOCK_OF_FILES) != 0 ? 0 : receive_nothing(&transfer);
     }
     bool peeks = (flags & MSG_PEEK) != 0;
     return (flags & MSG_TRUNC) != 0 && !peeks ? discard(&transfer, waits_for_all)
@@ -205,6 +205,15 @@ static ssize_t send_lost(struct sock_conn *conn)
 {
     int error = sock_conn_take_error(conn);
     return fail(error == 0 ? EPIPE : error);
+}
+
+/* A call for no bytes fails as others do once the connection is lost, and not if the peer has closed:
+ * the kernel learns that from its answer to the next byte. */
+static ssize_t send_nothing(struct sock_conn *conn)
+{
+    size_t sent = 0;
+    int error = vipl_stream_send(conn->stream, NULL, 0, &sent);
+    return error == ECONNRESET ? send_lost(conn) : 0;
 }
 
 static ssize_t send_moved(struct transfer *transfer)
@@ -236,8 +245,7 @@ static ssize_t send_moved(struct transfer *transfer)
 ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t count, int flags)
 {
     struct transfer transfer;
-    if (!begin(&transfer, conn, pieces, count, (flags & MSG_DONTWAIT) != 0, &conn->send_ms) ||
-        await(&transfer, POLLOUT) != 0) {
+    if (!begin(&transfer, conn, pieces, count, flags, &conn->send_ms) || await(&transfer, POLLOUT) != 0) {
         return -1;
     }
     if (is_kernels(conn)) {
@@ -252,7 +260,7 @@ ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t 
     if ((vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0) {
         return fail(EPIPE);
     }
-    return send_moved(&transfer);
+    return transfer.bytes == 0 ? send_nothing(conn) : send_moved(&transfer);
 }
 
 ssize_t sock_io_send_file(struct sock_conn *conn, int from, off64_t *offset, size_t size)
@@ -299,6 +307,11 @@ int sock_io_shutdown(struct sock_conn *conn, int how)
         return SOCK_KERNEL;
     }
     if (sock_conn_state(conn) != SOCK_MOVED) {
+        return (int)fail(ENOTCONN);
+    }
+    unsigned events = vipl_stream_events(conn->stream);
+    bool has_finished = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
+    if ((events & VIPL_STREAM_BROKEN) != 0 || (has_finished && (events & VIPL_STREAM_ENDED) != 0)) {
         return (int)fail(ENOTCONN);
     }
     uint32_t bits = (how != SHUT_WR ? SOCK_SHUT_READ : 0) | (how != SHUT_RD ? SOCK_SHUT_WRITE : 0);

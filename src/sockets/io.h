@@ -14,8 +14,9 @@ struct sock_conn;
 
 enum { SOCK_KERNEL = -2 };
 
-/* `flags` are those of recv(); SOCK_IS_READ: the call is read() or readv(). */
-enum { SOCK_IS_READ = 1 << 30 };
+/* `flags` are those of recv(), and SOCK_OF_FILES for calls that are not of sockets alone: read(),
+ * readv(), writev(). */
+enum { SOCK_OF_FILES = 1 << 28 };
 ssize_t sock_io_receive(struct sock_conn *conn, const struct iovec *pieces, size_t count, int flags);
 /* `flags` are those of send(). EPIPE: the caller raises SIGPIPE, unless MSG_NOSIGNAL is set. */
 ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t count, int flags);

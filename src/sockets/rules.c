@@ -306,15 +306,15 @@ bool sock_rules_allow_connect(const struct sockaddr *remote, socklen_t length)
     return answer == SOCK_RULE_NONE ? is_this_host(&inet) : answer == SOCK_RULE_VIPL;
 }
 
-/* sshd hands a connection on which it has sent and received to another process. */
-static bool hands_on(const char *program)
+/* Programs that fork after the first bytes, and go on with the connection in the child. */
+static bool forks_later(const char *program)
 {
-    return strcmp(program, "sshd") == 0;
+    return fnmatch("sshd*", program, 0) == 0;
 }
 
 bool sock_rules_allow_listen(const struct sockaddr *local, socklen_t length)
 {
     const char *program = sock_program_name();
     enum sock_rule_answer answer = sock_rules_answer(users_rules(), false, program, local, length);
-    return answer == SOCK_RULE_NONE ? !hands_on(program) : answer == SOCK_RULE_VIPL;
+    return answer == SOCK_RULE_NONE ? !forks_later(program) : answer == SOCK_RULE_VIPL;
 }

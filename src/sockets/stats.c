@@ -105,6 +105,8 @@ static struct sock_stats *counted_stats(void)
     struct counts *counts = make_counts(pid);
     if (counts != NULL && !vipl_compare_exchange_ptr(&current, before, counts)) {
         free_counts(counts);
+    } else if (counts != NULL && asked.started != 0) {
+        (void)atexit(sock_stats_print); /* before those handlers of the program that close its output */
     }
     return own_stats(pid);
 }
