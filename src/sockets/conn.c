@@ -149,24 +149,33 @@ short sock_conn_ready(struct sock_conn *conn)
         ready |= POLLRDHUP;
         ready |= (shut & SOCK_SHUT_WRITE) != 0 ? POLLHUP : 0;
     }
-    if ((events & VIPL_STREAM_BROKEN) != 0) {
+    if ((events & (VIPL_STREAM_BROKEN | VIPL_STREAM_RESET)) != 0) {
         ready |= POLLHUP | (vipl_load_relaxed(&conn->told) != 0 ? 0 : POLLERR);
     }
     return ready;
 }
 
-int sock_conn_take_error(struct sock_conn *conn)
+/* The error of a connection that is lost, reported or not; 0: it is not lost. */
+static int error_of(struct sock_conn *conn)
 {
     enum sock_state state = sock_conn_state(conn);
-    bool is_lost = state == SOCK_BROKEN || state == SOCK_FOREIGN ||
-                   (state == SOCK_MOVED && (vipl_stream_events(conn->stream) & VIPL_STREAM_BROKEN) != 0);
-    if (!is_lost || vipl_exchange(&conn->told, 1) != 0) {
+    if (state != SOCK_MOVED) {
+        return state == SOCK_BROKEN ? conn->error : state == SOCK_FOREIGN ? ECONNRESET : 0;
+    }
+    unsigned events = vipl_stream_events(conn->stream);
+    return (events & VIPL_STREAM_BROKEN) != 0 ? ECONNRESET : (events & VIPL_STREAM_RESET) != 0 ? EPIPE : 0;
+}
+
+int sock_conn_take_error(struct sock_conn *conn)
+{
+    int error = error_of(conn);
+    if (error == 0 || vipl_exchange(&conn->told, 1) != 0) {
         return 0;
     }
-    if (state == SOCK_FOREIGN) {
+    if (sock_conn_state(conn) == SOCK_FOREIGN) {
         vipl_log(VIPL_LOG_ERROR, "sockets: a connection that was moved before a fork is the parent's alone");
     }
-    return state == SOCK_BROKEN ? conn->error : ECONNRESET;
+    return error;
 }
 
 /* --- fork --- */

@@ -73,11 +73,12 @@ struct sock_conn {
     uint32_t told;       /* 1: the error of a lost connection has been reported, by a call or SO_ERROR */
     /* The rest is guarded by the lock. */
     struct vipl_list hooks;
-    int kernel;          /* one of the program's descriptors of the kernel's socket; -1: all are closed */
-    int error;           /* of BROKEN; constant once the state is that */
-    bool is_client;      /* constant once the connection is in the table */
-    bool has_part;       /* a part of a message has come */
-    bool has_spun;       /* JOINING: this process has looked again and again for a short time */
+    int kernel; /* one of the program's descriptors of the kernel's socket; -1: all are closed */
+    int error;  /* of BROKEN; constant once the state is that */
+    struct vipl_stream_nic *device; /* whose address this end has told the peer */
+    bool is_client;                 /* constant once the connection is in the table */
+    bool has_part;                  /* a part of a message has come */
+    bool has_spun;                  /* JOINING: this process has looked again and again for a short time */
     bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */
     bool strips_message; /* STRIPPING: a message of the peer may come first */
     uint8_t strips;      /* STRIPPING: bytes of the handshake that come first, or after the message */

@@ -125,7 +125,7 @@ static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum 
     uint8_t bytes[SOCK_HELLO_BYTES];
     struct sock_hello hello = {.kind = kind, .version = SOCK_HELLO_VERSION, .why = (uint8_t)why};
     if (kind != SOCK_DECLINE) {
-        hello.host_length = (uint8_t)vipl_stream_nic_address(sock_device(), hello.host);
+        hello.host_length = (uint8_t)vipl_stream_nic_address(conn->device, hello.host);
         hello.window = vipl_stream_own_window();
         memcpy(hello.nonce, conn->nonce, sizeof(hello.nonce));
         memcpy(hello.device, sock_device_name(), strlen(sock_device_name()));
@@ -180,7 +180,8 @@ static bool part_is_late(struct sock_conn *conn)
 
 static bool say_hello(struct sock_conn *conn)
 {
-    if (sock_device() == NULL) {
+    conn->device = sock_device();
+    if (conn->device == NULL) {
         stay(conn, SOCK_NO_DEVICE, false, 0);
     } else if (vipl_entropy(conn->nonce, sizeof(conn->nonce)) != 0 || !put_message(conn, SOCK_HELLO, 0)) {
         stay(conn, SOCK_NO_STREAM, false, 0);
@@ -221,7 +222,7 @@ static enum sock_reason begin_join(struct sock_conn *conn)
         uint8_t room[sizeof(VIP_NET_ADDRESS) + SOCK_HOST_BYTES + SOCK_NONCE_BYTES];
     } own = {0}, peer = {0};
     uint8_t host[SOCK_HOST_BYTES];
-    struct vipl_stream_nic *nic = sock_device();
+    struct vipl_stream_nic *nic = conn->device;
     if (!may_join(conn)) {
         return SOCK_NOT_CONNECTED;
     }
@@ -310,11 +311,11 @@ static bool answer(struct sock_conn *conn)
     if (strcmp(conn->peer.device, sock_device_name()) != 0) {
         return decline(conn, SOCK_OTHER_DEVICE);
     }
-    if (conn->peer.user != vipl_local_user() &&
-        sock_device_is_local()) { /* this process may not be the listener's */
-        return decline(conn, SOCK_OTHER_USER);
+    if (conn->peer.user != vipl_local_user() && sock_device_is_local()) {
+        return decline(conn, SOCK_OTHER_USER); /* this process may not be the listener's */
     }
-    if (sock_device() == NULL || sock_fault_is(SOCK_FAULT_DECLINE)) {
+    conn->device = sock_device();
+    if (conn->device == NULL || sock_fault_is(SOCK_FAULT_DECLINE)) {
         return decline(conn, SOCK_NO_DEVICE);
     }
     enum sock_reason reason =

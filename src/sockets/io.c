@@ -237,7 +237,7 @@ static ssize_t send_moved(struct transfer *transfer)
         if (transfer->done > 0) {
             break;
         }
-        return error == ECONNRESET ? send_lost(conn) : fail(error);
+        return error == ECONNRESET || error == EPIPE ? send_lost(conn) : fail(error);
     }
     return (ssize_t)transfer->done;
 }
@@ -257,8 +257,11 @@ ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t 
     if ((flags & MSG_OOB) != 0) {
         return fail(EOPNOTSUPP);
     }
+    if (transfer.bytes == 0 && (flags & SOCK_OF_FILES) != 0) {
+        return 0; /* writev() of nothing does not come to the socket */
+    }
     if ((vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0) {
-        return fail(EPIPE);
+        return send_lost(conn);
     }
     return transfer.bytes == 0 ? send_nothing(conn) : send_moved(&transfer);
 }
@@ -311,7 +314,8 @@ int sock_io_shutdown(struct sock_conn *conn, int how)
     }
     unsigned events = vipl_stream_events(conn->stream);
     bool has_finished = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
-    if ((events & VIPL_STREAM_BROKEN) != 0 || (has_finished && (events & VIPL_STREAM_ENDED) != 0)) {
+    if ((events & (VIPL_STREAM_BROKEN | VIPL_STREAM_RESET)) != 0 ||
+        (has_finished && (events & VIPL_STREAM_ENDED) != 0)) {
         return (int)fail(ENOTCONN);
     }
     uint32_t bits = (how != SHUT_WR ? SOCK_SHUT_READ : 0) | (how != SHUT_RD ? SOCK_SHUT_WRITE : 0);

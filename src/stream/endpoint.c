@@ -132,6 +132,7 @@ unsigned vipl_stream_events_locked(struct vipl_stream *stream)
     }
     events |= ended || broken ? VIPL_STREAM_ENDED : 0;
     events |= broken ? VIPL_STREAM_BROKEN : 0;
+    events |= !broken && stream->lost && !stream->state.close_received ? VIPL_STREAM_RESET : 0;
     events |= stream->state.offering && !stream->lost ? VIPL_STREAM_OFFERING : 0;
     return events;
 }

@@ -44,6 +44,11 @@ static bool take_completed(struct vipl_stream *stream, const VIP_DESCRIPTOR *d)
         vipl_stream_lose_locked(stream, "the peer has sent what no peer may send");
         return true;
     }
+    if (type == VIPL_STREAM_DATA && stream->stopped && stream->state.finishing) {
+        VipDisconnect(stream->vi); /* this end does nothing more, and the peer is to know */
+        vipl_stream_lose_locked(stream, NULL);
+        return true;
+    }
     if (type == VIPL_STREAM_DATA && !stream->state.closing) {
         stream->filled[stream->last++ % VIPL_STREAM_MESSAGES] = (struct vipl_stream_filled){slot, bytes};
     } else {

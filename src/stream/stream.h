@@ -63,6 +63,7 @@ enum {                           /* what vipl_stream_events() returns; bits */
        VIPL_STREAM_WRITABLE = 2, /* vipl_stream_send() would not return EAGAIN */
        VIPL_STREAM_ENDED = 4,    /* the peer sends no more: FIN, or broken */
        VIPL_STREAM_BROKEN = 8,   /* the connection is lost or aborted, without the peer's FIN */
+       VIPL_STREAM_RESET = 32,   /* the peer has finished, and the connection was lost before it closed */
        VIPL_STREAM_OFFERING = 16 /* the peer has yet to read memory that was offered */
 };
 
@@ -110,7 +111,8 @@ size_t vipl_stream_unsent(struct vipl_stream *stream);  /* bytes that the peer h
 /* Sends nothing more, and tells the peer, at the latest when it reads again. */
 void vipl_stream_finish(struct vipl_stream *stream);
 /* Receives nothing more, as after shutdown(SHUT_RD): the stream is readable for good, and is at its
- * end whenever nothing is there. The peer is not told. */
+ * end whenever nothing is there. The peer is not told, unless it sends when this end has also
+ * finished: the connection is reset then. */
 void vipl_stream_stop(struct vipl_stream *stream);
 /* Ends the connection at once; the peer sees a reset. Calls that wait in other threads end. */
 void vipl_stream_abort(struct vipl_stream *stream);

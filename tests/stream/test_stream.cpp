@@ -93,6 +93,17 @@ TEST_CASE("an end that has stopped receiving reads what is there, and then the e
     CHECK(pair.one.receive(24) == "the peer does not notice");
 }
 
+TEST_CASE("an end that neither sends nor receives resets the connection when the peer sends")
+{
+    Pair pair;
+    vipl_stream_finish(pair.two);
+    vipl_stream_stop(pair.two);
+    CHECK(pair.one.receive(1).empty());
+    pair.one.send("who reads this?");
+    CHECK(pair.two.await(VIPL_STREAM_BROKEN));
+    CHECK(eventually([&] { return pair.one.try_send("x") == -EPIPE; }));
+}
+
 TEST_CASE("a writer whose peer does not read is refused, and goes on when the peer has read")
 {
     Pair pair;
