@@ -25,6 +25,7 @@ set(vipl_parts_vm no-main full-guest)
 set(vipl_parts_model long)
 # Programs of the system, with one build of the library: its own tests are run under sanitizers and on other CPUs.
 set(vipl_parts_apps)
+set(vipl_parts_orb full-main long)
 # A browser is half a gigabyte: the gate does without.
 set(vipl_parts_site no-main full-pages long)
 set(vipl_parts_example full-clang full-asan full-musl)

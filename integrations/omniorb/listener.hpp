@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+//
+// The thread that accepts connections for an endpoint.
+//
+// A VI is accepted on the NIC handle that its request has come to. So that the connection has this
+// NIC handle for itself, another one listens in its place, and has begun to before. The first one
+// does not take requests any more, but still hears of them, and several NIC handles can listen for
+// one name on the device loopback alone: this is done up to a number of connections.
+#ifndef OMNIVIPL_LISTENER_HPP
+#define OMNIVIPL_LISTENER_HPP
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "address.hpp"
+#include "vipl_nic.hpp"
+
+namespace omnivipl {
+
+/** A connected stream, its NIC handle, and where the peer is. */
+struct Accepted {
+    std::shared_ptr<Nic> nic;
+    vipl_stream *stream;
+    Location peer;
+};
+
+class Listener {
+public:
+    /** Calls `accepted` on its thread. With `own_nics`, a connection has a NIC handle of its own
+     * where the device allows it. */
+    Listener(std::shared_ptr<Nic> nic, const std::string &name, bool own_nics,
+             std::function<void(const Accepted &)> accepted);
+    ~Listener();
+    Listener(const Listener &) = delete;
+    Listener &operator=(const Listener &) = delete;
+
+    bool start();
+
+private:
+    static void run(void *listener);
+    void listen();
+    VIP_RETURN wait(const Nic &nic, VIP_ULONG ms, NetAddress &peer, VIP_CONN_HANDLE &request) const;
+    bool accept(const std::shared_ptr<Nic> &nic, VIP_CONN_HANDLE request, const NetAddress &peer) const;
+    bool may_have_next();
+    void prepare_next();
+
+    // The thread's, once it runs.
+    std::shared_ptr<Nic> nic_;             // that requests are accepted on
+    std::shared_ptr<Nic> next_;            // listens too; null: none
+    std::vector<std::weak_ptr<Nic>> used_; // former ones; their connections may have ended
+
+    const std::string name_;
+    const bool own_nics_;
+    const std::function<void(const Accepted &)> accepted_;
+    vipl_thread thread_{};
+    bool started_ = false; // the owner's
+};
+
+} // namespace omnivipl
+
+#endif

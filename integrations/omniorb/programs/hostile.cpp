@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+//
+// A peer that does not speak the protocol: hostile NAME WHAT. Connects to the name over the device
+// loopback as a client does, sends what it is asked for, and waits until the server has ended the
+// connection. WHAT is nonsense, version, giop, credits, or silent, which stays until it is killed.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "vipl/posix.h"
+#include "vipl/vipl.h"
+
+namespace {
+
+// The stream engine's, as src/stream has them.
+constexpr VIP_ULONG MOST_BYTES = 1 << 20;
+constexpr VIP_UINT32 DATA = 1u << 24;
+
+struct Hostile {
+    alignas(64) VIP_DESCRIPTOR send{};
+    alignas(64) VIP_DESCRIPTOR receive{};
+    char bytes[1024] = {};
+    char received[16384] = {};
+};
+
+VIP_NET_ADDRESS *address(char *room, const VIP_NIC_ATTRIBUTES &nic, const std::string &name)
+{
+    auto *net = reinterpret_cast<VIP_NET_ADDRESS *>(room);
+    net->HostAddressLen = nic.NicAddressLen;
+    net->DiscriminatorLen = static_cast<VIP_UINT16>(name.size());
+    std::memcpy(net->HostAddress, nic.LocalNicAddress, nic.NicAddressLen);
+    std::memcpy(net->HostAddress + nic.NicAddressLen, name.data(), name.size());
+    return net;
+}
+
+std::string bytes_for(const std::string &what)
+{
+    const std::string hello("VGIO\0\0\0\1\0\0\0\40\0\0\100\0", 16);
+    if (what == "nonsense") {
+        return std::string(500, 'x');
+    }
+    if (what == "version") {
+        return "VGIO" + std::string("\0\0\0\377", 4) + hello.substr(8);
+    }
+    return hello + "no message of GIOP at all, and certainly no header of one";
+}
+
+void must(VIP_RETURN rc, const char *what)
+{
+    if (rc != VIP_SUCCESS) {
+        std::printf("hostile: %s: %s\n", what, VipxStrError(rc));
+        std::exit(1);
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    static Hostile hostile;
+    static char local[256], remote[256];
+    if (argc != 3) {
+        return 2;
+    }
+    const std::string what = argv[2];
+    VIP_NIC_HANDLE nic;
+    VIP_NIC_ATTRIBUTES attributes;
+    VIP_MEM_HANDLE memory;
+    VIP_MEM_ATTRIBUTES rights = {nullptr, VIP_FALSE, VIP_FALSE};
+    VIP_VI_ATTRIBUTES vi_attributes{}, peer;
+    VIP_VI_HANDLE vi;
+    VIP_DESCRIPTOR *done;
+    vi_attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+    vi_attributes.MaxTransferSize = MOST_BYTES;
+    vi_attributes.EnableRdmaRead = VIP_TRUE;
+    must(VipxOpenNic("loopback", VIPX_QUIET, &nic), "open");
+    must(VipQueryNic(nic, &attributes), "query");
+    must(VipRegisterMem(nic, &hostile, sizeof(hostile), &rights, &memory), "register");
+    must(VipCreateVi(nic, &vi_attributes, nullptr, nullptr, &vi), "create");
+    hostile.receive.CS.SegCount = hostile.send.CS.SegCount = 1;
+    hostile.receive.DS[0].Local.Data.Address = hostile.received;
+    hostile.receive.DS[0].Local.Handle = memory;
+    hostile.receive.DS[0].Local.Length = sizeof(hostile.received);
+    must(VipPostRecv(vi, &hostile.receive, memory), "post"); // the server's hello
+    must(VipConnectRequest(vi, address(local, attributes, "hostile"), address(remote, attributes, argv[1]),
+                           5000, &peer),
+         "connect");
+    if (what == "silent") {
+        std::puts("hostile: connected");
+        std::fflush(stdout);
+        (void)VipRecvWait(vi, VIP_INFINITE, &done); // the hello
+        (void)VipSendWait(vi, VIP_INFINITE, &done);
+        return 0;
+    }
+    const std::string bytes = bytes_for(what);
+    std::memcpy(hostile.bytes, bytes.data(), bytes.size());
+    hostile.send.CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE;
+    hostile.send.CS.ImmediateData = what == "credits" ? DATA | 0xffffff : DATA;
+    hostile.send.DS[0].Local.Data.Address = hostile.bytes;
+    hostile.send.DS[0].Local.Handle = memory;
+    hostile.send.DS[0].Local.Length = static_cast<VIP_UINT32>(bytes.size());
+    must(VipPostSend(vi, &hostile.send, memory), "send");
+    for (VIP_VI_STATE state = VIP_STATE_CONNECTED; state == VIP_STATE_CONNECTED;) {
+        VIP_BOOLEAN send_empty, receive_empty;
+        must(VipQueryVi(vi, &state, &vi_attributes, &send_empty, &receive_empty), "query the VI");
+        (void)VipRecvWait(vi, 10, &done);
+    }
+    std::puts("hostile: the server has ended the connection");
+    return 0;
+}
