@@ -29,7 +29,7 @@ mkdir "$work/vipl-0"
 git ls-files -co --exclude-standard -z | xargs -0 tar -cf - | tar -xf - -C "$work/vipl-0"
 cp -r "$work/vipl-0/packaging/debian" "$work/vipl-0/debian"
 depends=$(sed -n '/^Build-Depends:/,/^[A-Z]/{/^Build-Depends:/{s/^[^:]*://p};/^ /p}' packaging/debian/control |
-    tr ',\n' '\n ' | sed 's/(.*)//; s/<!nocheck>//; s/=.*//; s/:any//; s/ //g; /^debhelper-compat/s/.*/debhelper/; /^$/d' | { [ -n "$nocheck" ] && grep -vx 'g++\|catch2' || cat; } |
+    tr ',\n' '\n ' | sed 's/(.*)//; s/<!nocheck>//; s/=.*//; s/:any//; s/ //g; /^debhelper-compat/s/.*/debhelper/; /^$/d' | { [ -n "$nocheck" ] && grep -vx catch2 || cat; } |
     sort -u | paste -sd,)
 
 echo "== build in $suite, with: $depends"
@@ -45,4 +45,10 @@ mmdebstrap --quiet --variant=apt ${proxy[@]+"${proxy[@]}"} --include=gcc,libc6-d
     --customize-hook='chroot "$1" sh -c "apt-get install -y -qq /deb/libvipl0_*.deb /deb/libvipl-dev_*.deb /deb/vipl-tools_*.deb >/dev/null"' \
     --customize-hook='chroot "$1" sh -ec "cd /tmp; cc /consumer/main.c \$(pkg-config --cflags --libs vipl) -o one && ./one; cc /consumer/main.c -static \$(pkg-config --static --cflags --libs vipl) -o two && ./two; vipl-info -d loopback -d tcp:lo | grep -c \"address  *127.0.0.1\"; vipl-ping --pair --quiet; vipl-ping --pair --quiet --device tcp:127.0.0.1; test -s /usr/share/man/man3/VipOpenNic.3.gz; test -s /usr/share/man/man5/vipl.conf.5.gz"' \
     "$suite" /dev/null "$mirror"
+
+echo "== the naming service of omniORB over VIPL, in another $suite"
+mmdebstrap --quiet --variant=apt ${proxy[@]+"${proxy[@]}"} --include=omniorb,omniorb-nameserver \
+    --customize-hook="mkdir \"\$1/deb\" && cp $out/*.deb \"\$1/deb/\"" \
+    --customize-hook='chroot "$1" sh -c "apt-get install -y -qq /deb/libomniorb4-vipl_*.deb >/dev/null"' \
+    --customize-hook="cp packaging/use_omniorb.sh \"\$1/deb/\" && chroot \"\$1\" sh -e /deb/use_omniorb.sh" "$suite" /dev/null "$mirror"
 echo "debian: built, installed and used in $suite"

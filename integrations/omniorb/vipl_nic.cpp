@@ -16,6 +16,11 @@ namespace {
 // NIC handles of this process. A NIC handle takes some descriptors, of which a process has a
 // thousand if the system's administrator has not changed that.
 constexpr int MOST_OWN = 48;
+#ifdef VIPX_SPIN
+constexpr VIP_ULONG FLAGS = VIPX_INLINE | VIPX_SPIN;
+#else
+constexpr VIP_ULONG FLAGS = VIPX_INLINE;
+#endif
 std::atomic<int> open_count{0};
 
 std::mutex shared_lock;
@@ -49,7 +54,7 @@ std::shared_ptr<Nic> Nic::open(const std::string &device)
 {
     vipl_stream_nic *nic;
     VIP_RETURN reason;
-    if (vipl_stream_nic_open(device.c_str(), VIPX_INLINE, &nic, &reason) != 0) {
+    if (vipl_stream_nic_open(device.c_str(), FLAGS, &nic, &reason) != 0) {
         if (omniORB::trace(1)) {
             omniORB::logger log;
             log << "giop:vipl: the device " << device.c_str()

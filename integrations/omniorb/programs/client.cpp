@@ -251,7 +251,19 @@ void run(CORBA::ORB_ptr orb, Sample::Service_ptr service, const std::string &wor
         {"fork", [&] { fork_client(service); }},
         {"fork-server", [&] { service->fork_child(static_cast<CORBA::ULong>(n)); }},
         {"many", [&] { many(service, n); }},
-        {"null", [&] { service->null(); }},
+        {"null",
+         [&] {
+             for (int i = 0; i < n; i++) {
+                 service->null();
+             }
+         }},
+        {"put",
+         [&] {
+             const Sample::Octets data = pattern(65536);
+             for (int i = 0; i < n; i++) {
+                 service->put(data);
+             }
+         }},
         {"overtake", [&] { overtake(service); }},
         {"sleep", [&] { std::this_thread::sleep_for(std::chrono::milliseconds(n)); }},
         {"slow", [&] { service->slow(static_cast<CORBA::ULong>(n)); }},
@@ -310,12 +322,10 @@ int main(int argc, char **argv)
     }
     try {
         const int times = std::atoi(argv[2]);
-        std::vector<char *> words(argv, argv + argc);
-        words.erase(words.begin() + 2);
         for (int i = 0; i < times; i++) {
-            std::vector<char *> some = words;
-            some.push_back(nullptr);
-            run_all(argc - 1, some.data());
+            std::vector<char *> words = {argv[0], argv[1]}; // the ORB takes its options out
+            words.insert(words.end(), argv + 3, argv + argc + 1);
+            run_all(argc - 1, words.data());
         }
         std::puts("client: done");
         return 0;

@@ -36,8 +36,6 @@ class Orb:
         environment.update({'ORB' + name: str(value) for name, value in options.items()})
         if plugin:
             environment['LD_PRELOAD'] = self.plugin
-        else: # without the plug-in these rules are errors
-            environment['ORBclientTransportRule'] = environment['ORBserverTransportRule'] = '* unix,tcp'
         return environment
 
     def file(self, name):
