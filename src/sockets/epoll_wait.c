@@ -51,7 +51,7 @@ static uint32_t ready_in_handshake(struct sock_entry *entry, struct sock_conn *c
     *edges = ready & ~entry->told;
     entry->told = ready;
     entry->again_at = now.again_ms < 0 ? UINT64_MAX : vipl_now_ns() + (uint64_t)now.again_ms * 1000000;
-    sock_epoll_arm_locked(entry, (short)(now.kernel & ~now.ready));
+    sock_epoll_watch_kernel_locked(entry, (short)(now.kernel & ~now.ready));
     return ready;
 }
 
@@ -115,8 +115,8 @@ static unsigned count_ready(struct sock_epoll *set)
     return count;
 }
 
-/* Puts the handshakes whose time has come on the ready list. Returns the milliseconds until the next
- * one; -1: there is none. */
+/* Puts the handshakes whose time has come on the ready list. Returns the milliseconds until the
+ * next one; -1: there is none. */
 static int time_handshakes(struct sock_epoll *set)
 {
     uint64_t next = UINT64_MAX;
@@ -133,8 +133,8 @@ static int time_handshakes(struct sock_epoll *set)
     return vipl_ms_left(next);
 }
 
-/* Threads that sleep for the same set have to look at what is left; so have those that watch the set
- * by the kernel. */
+/* Threads that sleep for the same set have to look at what is left; so have those that watch the
+ * set by the kernel. */
 static void tell_others(struct sock_epoll *set, unsigned own_sleeps)
 {
     vipl_mutex_lock(&set->ready_lock);
@@ -217,7 +217,7 @@ static int take_kernels(struct sock_epoll *set, struct epoll_event *events, int 
 
 /* --- sets in sets --- */
 
-/* The nth member set, with a reference; NULL: there are not so many. */
+/* The nth member set, with a reference; NULL: there are fewer. */
 static struct sock_file *member_of(struct sock_epoll *set, unsigned n)
 {
     struct sock_file *found = NULL;

@@ -207,8 +207,8 @@ static ssize_t send_lost(struct sock_conn *conn)
     return fail(error == 0 ? EPIPE : error);
 }
 
-/* A call for no bytes fails as others do once the connection is lost, and not if the peer has closed:
- * the kernel learns that from its answer to the next byte. */
+/* A call for no bytes fails as others do once the connection is lost, and not if the peer has
+ * closed: the kernel learns that from its answer to the next byte. */
 static ssize_t send_nothing(struct sock_conn *conn)
 {
     size_t sent = 0;

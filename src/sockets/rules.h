@@ -8,8 +8,9 @@
  * PROGRAM is a pattern for the program's name. ADDRESS is an IPv4 address, an IPv6 address in
  * brackets, or '*'; PORT is a port, first-last, or '*'. The first rule that matches decides: of
  * connect, by the remote address; of listen, by the local one. Without a match, connections are
- * moved if both ends are on this host, and the server is not sshd, which forks when it has begun. A file that cannot be read, or that has a wrong line, is
- * logged once, and everything stays with TCP.
+ * moved if both ends are on this host, and the server is not sshd, which forks when it has begun. A
+ * file that cannot be read, or that has a wrong line, is logged once, and everything stays with
+ * TCP.
  */
 #ifndef VIPL_SOCKETS_RULES_H
 #define VIPL_SOCKETS_RULES_H

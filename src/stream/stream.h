@@ -27,7 +27,8 @@
 struct vipl_stream_nic;
 
 /* Opens a device. `flags` are those of VipxOpenNic() that the caller wants, #VIPX_INLINE for one:
- * then nothing moves but in calls, and vipl_stream_nic_fd() fails with ENOTSUP. *reason is the VIPL code where a call of the library failed. */
+ * then nothing moves but in calls, and vipl_stream_nic_fd() fails with ENOTSUP. *reason is the VIPL
+ * code where a call of the library failed. */
 int vipl_stream_nic_open(const char *device, VIP_ULONG flags, struct vipl_stream_nic **out,
                          VIP_RETURN *reason);
 /* Drops the opener's reference. The NIC handle is closed when its last stream is closed. */
