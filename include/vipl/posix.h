@@ -80,6 +80,17 @@ VIPL_API VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_A
 /** For VipxOpenNic(): a connection that ends is no error for this program, which sees the VI's
  * state. Without an error handler it is logged at the level info, and not error. */
 #define VIPX_QUIET ((VIP_ULONG)4)
+/** For VipxOpenNic(): a thread that waits polls for some microseconds before it sleeps, so that a
+ * message that comes soon costs no sleep and no wake-up. This holds for all calls that wait on the
+ * NIC handle and its objects. The setting VIPL_SPIN_US has the most microseconds (50); 0: none.
+ * - How long a thread polls adapts to what it waits for: the time doubles when something came soon,
+ *   and is halved when nothing did. A thread whose waits are long soon does not poll at all.
+ * - The thread yields its CPU every 16 polls. If it gets the CPU back late, because more threads
+ *   want to run than there are CPUs, it sleeps without polling for a tenth of a second.
+ * - Timeouts hold; with a timeout of 0 nothing is polled for. A signal whose handler ends the call,
+ *   and a descriptor of VipxCQWaitFds(), are seen when the polling ends. A handler that interrupts
+ *   the first polls has interrupted the library at work. */
+#define VIPX_SPIN ((VIP_ULONG)8)
 /** For VipxOpenNic(): VipDisconnect() does not wait for a peer that has yet to fetch what was sent,
  * as with VIPL_LINGER=0. For programs whose own protocol says what has arrived. */
 #define VIPX_NO_LINGER ((VIP_ULONG)16)
@@ -136,7 +147,8 @@ VIPL_API VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_A
  * is opened.
  *
  * @param DeviceName  As for VipOpenNic().
- * @param Flags       0, #VIPX_SHAREABLE, or any of #VIPX_INLINE, #VIPX_QUIET and #VIPX_NO_LINGER.
+ * @param Flags       0, #VIPX_SHAREABLE, or any of #VIPX_INLINE, #VIPX_QUIET, #VIPX_SPIN and
+ *                    #VIPX_NO_LINGER.
  * @param NicHandle   Receives the handle; NULL on failure.
  * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags or combinations;
  *         VIP_ERROR_RESOURCE if there is no memory or process for shared objects;

@@ -31,7 +31,8 @@ static VIP_RETURN open_nic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_
         return VIP_INVALID_PARAMETER;
     }
     *NicHandle = NULL;
-    const VIP_ULONG own = VIPX_INLINE | VIPX_QUIET | VIPX_NO_LINGER; /* of NIC handles that are not shared */
+    /* flags of NIC handles that are not shared */
+    const VIP_ULONG own = VIPX_INLINE | VIPX_QUIET | VIPX_SPIN | VIPX_NO_LINGER;
     if ((Flags & ~(VIPX_SHAREABLE | own)) != 0 || ((Flags & VIPX_SHAREABLE) != 0 && (Flags & own) != 0)) {
         return VIP_INVALID_PARAMETER;
     }

@@ -219,6 +219,9 @@ VIP_RETURN vipl_device_open(const char *device, VIP_ULONG flags, void **handle)
     if ((flags & VIPX_NO_LINGER) != 0) {
         nic->linger_ms = 0;
     }
+    if ((flags & VIPX_SPIN) != 0) {
+        nic->spin_ns = vipl_config_number("VIPL_SPIN_US") * 1000;
+    }
     void *h = vipl_handle_create(VIPL_KIND_NIC, nic);
     if (h == NULL) {
         goto put_nic;

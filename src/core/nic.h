@@ -49,6 +49,7 @@ struct vipl_nic {
     bool quiet;                     /* constant while live: VIPX_QUIET */
     uint32_t restart;               /* atomic: calls sleep on after a signal handler ran */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER, 0 with VIPX_NO_LINGER */
+    uint32_t spin_ns;               /* constant while live: VIPL_SPIN_US with VIPX_SPIN, else 0 */
 
     struct vipl_list vis;           /* vipl_vi.nic_link; guarded by lock */
     struct vipl_list cqs;           /* vipl_cq.nic_link; guarded by lock */

@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
+#include "core/spin.h"
 
 static void wake_locked(struct vipl_list *link)
 {
@@ -262,11 +263,10 @@ void vipl_up_wake(struct vipl_nic *nic)
     vipl_mutex_unlock(&s->lock);
 }
 
-static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *what,
-                            struct vipl_waiter *waiter, uint64_t deadline, int *why)
+/* Attempts, sleeps if there is nothing, and attempts again. */
+static VIP_RETURN attempt_or_sleep(struct vipl_nic *nic, const struct vipl_wait_for *what,
+                                   struct vipl_waiter *waiter, uint64_t deadline, int *why)
 {
-    *why = 0;
-    vipl_nic_progress(nic);
     VIP_RETURN rc = what->attempt(what->arg, waiter);
     if (rc == VIP_NOT_DONE) {
         *why = sleep_for(nic, what, waiter, deadline);
@@ -279,6 +279,32 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
         rc = what->attempt(what->arg, NULL);
     }
     return rc;
+}
+
+/* The same for a thread that spins first. */
+static VIP_RETURN spin_or_sleep(struct vipl_nic *nic, const struct vipl_wait_for *what,
+                                struct vipl_waiter *waiter, uint64_t deadline, int *why)
+{
+    struct vipl_spin spin;
+    VIP_RETURN rc = vipl_spin_poll(nic, what, deadline, &spin, why);
+    if (rc == VIP_NOT_DONE && *why == ECHILD) {
+        return VIP_INVALID_PARAMETER;
+    }
+    bool over = *why != 0 || (what->fds != NULL && vipl_more_fds_are_ready(what->fds));
+    if (rc == VIP_NOT_DONE && !over) {
+        rc = attempt_or_sleep(nic, what, waiter, deadline, why);
+    }
+    vipl_spin_learn(nic, &spin, rc);
+    return rc;
+}
+
+static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *what,
+                            struct vipl_waiter *waiter, uint64_t deadline, int *why)
+{
+    *why = 0;
+    vipl_nic_progress(nic);
+    return nic->spin_ns == 0 ? attempt_or_sleep(nic, what, waiter, deadline, why)
+                             : spin_or_sleep(nic, what, waiter, deadline, why);
 }
 
 /* Returns true, once, if another thread has asked this thread to end its call. */

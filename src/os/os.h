@@ -202,6 +202,16 @@ void vipl_thread_detach(struct vipl_thread *thread);
 /* The thread ends at its next cancellation point. */
 void vipl_thread_cancel(struct vipl_thread *thread);
 bool vipl_thread_is_self(const struct vipl_thread *thread);
+/* Lets another thread run on this CPU, if one wants to. */
+void vipl_yield(void);
+/* Keeps signals out of the calling thread, except those that an instruction of its own raises,
+ * until vipl_signals_let_in(), in which the handlers of pending ones run. `before` can be given to
+ * vipl_poll() as its mask. */
+struct vipl_signals {
+    uint64_t set[16]; /* a sigset_t */
+};
+void vipl_signals_keep_out(struct vipl_signals *before);
+void vipl_signals_let_in(const struct vipl_signals *before);
 
 /* --- waiting for a 32-bit word: may return early, so callers test the word again -------------- */
 

@@ -2,6 +2,7 @@
 /* Threads, which block every signal, and the waker that each waiting thread has until it ends. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -42,6 +43,28 @@ int vipl_thread_start(struct vipl_thread *thread, void (*run)(void *), void *arg
     }
     thread->id = (uintptr_t)id;
     return 0;
+}
+
+void vipl_yield(void)
+{
+    (void)sched_yield();
+}
+
+void vipl_signals_keep_out(struct vipl_signals *before)
+{
+    static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    _Static_assert(sizeof(sigset_t) <= sizeof(before->set), "set holds a sigset_t");
+    sigset_t most;
+    sigfillset(&most);
+    for (unsigned i = 0; i < sizeof(raised) / sizeof(raised[0]); i++) {
+        sigdelset(&most, raised[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &most, (sigset_t *)(void *)before->set);
+}
+
+void vipl_signals_let_in(const struct vipl_signals *before)
+{
+    pthread_sigmask(SIG_SETMASK, (const sigset_t *)(const void *)before->set, NULL);
 }
 
 void vipl_thread_join(struct vipl_thread *thread)
