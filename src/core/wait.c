@@ -179,7 +179,8 @@ static int sleep_leading(struct sleep *s, int ms)
     int fds[2] = {s->waiter->waker->fd, s->hint.fd};
     int most = shorter_timeout(ms, s->hint.ms);
     bool watches_fds = s->what != NULL && s->what->fds != NULL; /* which are polled also without a sleep */
-    int rc = s->hint.ms == 0 && !watches_fds ? 0 : block(s, fds, 2, most);
+    /* Without a sleep, the waker has not ended one. */
+    int rc = s->hint.ms == 0 && !watches_fds ? VIPL_POLL_OTHERS : block(s, fds, 2, most);
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
