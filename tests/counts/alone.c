@@ -2,6 +2,8 @@
 /* Both ends in one process and on one NIC handle. */
 #include "counts.h"
 
+#include <poll.h>
+
 #include "tool_text.h"
 
 static bool reap(VIP_VI_HANDLE vi, bool receive)
@@ -15,17 +17,20 @@ static bool reap(VIP_VI_HANDLE vi, bool receive)
     return counts_right(receive ? "VipRecvDone" : "VipSendDone", rc);
 }
 
-/* What the completion queue names next is taken from there. */
-static bool reap_named(VIP_CQ_HANDLE cq)
+/* What the completion queue names next is taken from there. `wait`: by a wait that finds it at
+ * once. */
+static bool reap_named(VIP_CQ_HANDLE cq, bool wait)
 {
+    struct pollfd fd = {.fd = -1, .events = POLLIN};
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN is_receive;
     VIP_RETURN rc = VIP_NOT_DONE;
 
     for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MAX_POLLS; polls++) {
-        rc = VipCQDone(cq, &vi, &is_receive);
+        rc = wait ? VipxCQWaitFds(cq, &fd, 1, COUNTS_TIMEOUT_MS, NULL, &vi, &is_receive)
+                  : VipCQDone(cq, &vi, &is_receive);
     }
-    return counts_right("VipCQDone", rc) && reap(vi, is_receive != VIP_FALSE);
+    return counts_right(wait ? "VipxCQWaitFds" : "VipCQDone", rc) && reap(vi, is_receive != VIP_FALSE);
 }
 
 static bool post(struct counts_end *end)
@@ -42,7 +47,7 @@ static bool send_one(struct counts_end *one, struct counts_end *other)
         return false;
     }
     if (one->cq != NULL) {
-        return reap_named(one->cq) && reap_named(other->cq);
+        return reap_named(one->cq, one->plan->waits) && reap_named(other->cq, one->plan->waits);
     }
     return reap(one->vi, false) && reap(other->vi, true);
 }
@@ -56,7 +61,7 @@ static bool move_one(struct counts_end *one, struct counts_end *other)
         return send_one(one, other);
     case COUNTS_WRITE:
     case COUNTS_READ:
-        return post(one) && (one->cq != NULL ? reap_named(one->cq) : reap(one->vi, false));
+        return post(one) && (one->cq != NULL ? reap_named(one->cq, one->plan->waits) : reap(one->vi, false));
     case COUNTS_POLL:
         return VipRecvDone(other->vi, &desc) == VIP_NOT_DONE;
     default:

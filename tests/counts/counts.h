@@ -41,6 +41,7 @@ struct counts_plan {
     int line;           /* the socket to the other process; -1: both ends are in this one */
     bool second;        /* this process has the other end */
     bool through_cq;    /* both queues report to a completion queue */
+    bool waits;         /* for the completion queue and a descriptor, one process: VipxCQWaitFds() */
     bool shared_memory; /* buffers are from VipxAllocShared() */
     bool shareable;     /* the first end's NIC handle is VIPX_SHAREABLE */
     char discriminator[32];

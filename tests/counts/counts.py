@@ -85,6 +85,7 @@ def traced(scenario):
 SCENARIOS = [
     alone("send.8", "--op send", (350, 4, 0)),
     alone("send.8.cq", "--op send --through-cq"),
+    alone("send.8.cq.wait_fds", "--op send --through-cq --wait"),
     alone("send.4096", "--op send --size 4096"),
     alone("write.8", "--op write"),
     alone("read.8", "--op read"),
