@@ -221,11 +221,11 @@ TEST_CASE("a signal that comes while a thread spins ends its wait", "[VipRecvWai
 
 TEST_CASE("a wait that spins leaves the thread's signal mask as it was", "[VipRecvWait][posix][spin]")
 {
-    SpinningPair pair;
     VIP_RETURN rc = VIP_SUCCESS;
     sigset_t before, after;
+    EXPECT(pthread_sigmask(SIG_SETMASK, nullptr, &before) == 0); // connecting spins, too
+    SpinningPair pair;
     std::thread caller([&] { // which has not learnt yet that its waits are long
-        pthread_sigmask(SIG_SETMASK, nullptr, &before);
         rc = pair.wait(5);
         pthread_sigmask(SIG_SETMASK, nullptr, &after);
     });
