@@ -86,15 +86,21 @@ static short kernel_ready(struct sock_conn *conn, short events)
     return poll(&fd, 1, 0) == 1 ? fd.revents : 0;
 }
 
-/* Looks at what has come, without taking it. Returns the bytes; 0: the end, or an error; -1:
- * nothing has come. */
+enum { NOTHING_YET = -1, LOST = -2 };
+
+/* Looks at what has come, without taking it. Returns the bytes; 0: the end; NOTHING_YET; or LOST,
+ * with the error, which the kernel reports no more, in conn->error. */
 static int look(struct sock_conn *conn, uint8_t *bytes, size_t size)
 {
     ssize_t got;
     do {
         got = recv(conn->kernel, bytes, size, MSG_PEEK | MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    return got >= 0 ? (int)got : errno == EAGAIN ? -1 : 0;
+    if (got < 0 && errno != EAGAIN) {
+        conn->error = errno;
+        return LOST;
+    }
+    return got >= 0 ? (int)got : NOTHING_YET;
 }
 
 static void take(struct sock_conn *conn, size_t count)
@@ -112,6 +118,9 @@ static bool put_bytes(struct sock_conn *conn, const void *bytes, size_t count)
     do {
         sent = send(conn->kernel, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno != EAGAIN) {
+        conn->error = errno; /* which the kernel reports no more */
+    }
     return sent == (ssize_t)count;
 }
 
@@ -146,17 +155,6 @@ static void drop_stream(struct sock_conn *conn)
     }
 }
 
-/* The kernel's socket has the connection. `strips` bytes of the handshake come first, and before
- * them perhaps a message. */
-static void stay(struct sock_conn *conn, enum sock_reason reason, bool message, uint8_t strips)
-{
-    drop_stream(conn);
-    conn->strips_message = message;
-    conn->strips = strips;
-    sock_stats_count(reason);
-    sock_conn_change_locked(conn, message || strips > 0 ? SOCK_STRIPPING : SOCK_PLAIN);
-}
-
 static void lose(struct sock_conn *conn, int error, const char *why)
 {
     if (why != NULL) {
@@ -167,6 +165,30 @@ static void lose(struct sock_conn *conn, int error, const char *why)
     conn->error = error;
     sock_stats_lost();
     sock_conn_change_locked(conn, SOCK_BROKEN);
+}
+
+/* The kernel's socket has the connection. `strips` bytes of the handshake come first, and before
+ * them perhaps a message. If an error has been seen, the program gets it from this library. */
+static void stay(struct sock_conn *conn, enum sock_reason reason, bool message, uint8_t strips)
+{
+    if (conn->error != 0) {
+        lose(conn, conn->error, NULL);
+        return;
+    }
+    drop_stream(conn);
+    conn->strips_message = message;
+    conn->strips = strips;
+    sock_stats_count(reason);
+    sock_conn_change_locked(conn, message || strips > 0 ? SOCK_STRIPPING : SOCK_PLAIN);
+}
+
+/* Nothing can be looked at. Returns true if that ends the handshake. */
+static bool is_lost(struct sock_conn *conn, int count)
+{
+    if (count == LOST) {
+        lose(conn, conn->error, NULL);
+    }
+    return count == LOST;
 }
 
 /* --- steps: each returns true if the state has changed --- */
@@ -245,7 +267,7 @@ static bool step_hello_sent(struct sock_conn *conn)
     uint8_t bytes[SOCK_HELLO_BYTES];
     int count = look(conn, bytes, sizeof(bytes));
     if (count < 0) {
-        return false;
+        return is_lost(conn, count);
     }
     if (count == 0) {
         stay(conn, SOCK_NOT_CONNECTED, false, 0); /* the kernel tells the program how it ended */
@@ -337,7 +359,7 @@ static bool step_unknown(struct sock_conn *conn)
     uint8_t bytes[SOCK_HELLO_BYTES + 1];
     int count = look(conn, bytes, sizeof(bytes));
     if (count < 0) {
-        return false;
+        return is_lost(conn, count);
     }
     if (count == 0 || !sock_hello_begins(bytes, (size_t)count)) {
         stay(conn, SOCK_PEER_PLAIN, false, 0);
@@ -376,12 +398,12 @@ static bool step_unknown(struct sock_conn *conn)
 static bool take_commit(struct sock_conn *conn)
 {
     uint8_t byte;
-    int count = conn->peer_commit != 0 ? -1 : look(conn, &byte, 1);
+    int count = conn->peer_commit != 0 ? NOTHING_YET : look(conn, &byte, 1);
     if (count > 0) {
         take(conn, 1);
         conn->peer_commit = byte;
     }
-    return count != 0;
+    return count != 0 && count != LOST;
 }
 
 /* The VIs could not be connected, or an end does not want them to be. The other's byte may yet
@@ -467,7 +489,7 @@ static bool step_stripping(struct sock_conn *conn)
     uint8_t bytes[SOCK_HELLO_BYTES];
     int count = look(conn, bytes, conn->strips_message ? sizeof(bytes) : conn->strips);
     if (count < 0) {
-        return false;
+        return is_lost(conn, count);
     }
     if (conn->strips_message && count > 0 && sock_hello_begins(bytes, (size_t)count)) {
         conn->has_part = count < SOCK_HELLO_BYTES;
