@@ -136,13 +136,13 @@ static ssize_t receive_moved(struct transfer *transfer, bool peeks, bool waits_f
     }
 }
 
-/* recv() of no bytes waits as others do. */
+/* recv() of no bytes waits as others do, and has not failed when the time is over. */
 static ssize_t receive_nothing(struct transfer *transfer)
 {
     while ((sock_conn_ready(transfer->conn) & POLLIN) == 0) {
         int error = wait_stream(transfer, VIPL_STREAM_READABLE);
         if (error != 0) {
-            return fail(error);
+            return error == EAGAIN && transfer->blocks ? 0 : fail(error);
         }
     }
     bool is_lost = (vipl_stream_events(transfer->conn->stream) & VIPL_STREAM_BROKEN) != 0;
@@ -174,7 +174,13 @@ static ssize_t discard(struct transfer *transfer, bool waits_for_all)
 ssize_t sock_io_receive(struct sock_conn *conn, const struct iovec *pieces, size_t count, int flags)
 {
     struct transfer transfer;
-    if (!begin(&transfer, conn, pieces, count, flags, &conn->receive_ms) || await(&transfer, POLLIN) != 0) {
+    if (!begin(&transfer, conn, pieces, count, flags, &conn->receive_ms)) {
+        return -1;
+    }
+    if (transfer.bytes == 0 && (flags & SOCK_OF_FILES) != 0) {
+        return 0; /* read() of nothing does not come to the socket */
+    }
+    if (await(&transfer, POLLIN) != 0) {
         return -1;
     }
     if (is_kernels(conn)) {
@@ -191,7 +197,7 @@ ssize_t sock_io_receive(struct sock_conn *conn, const struct iovec *pieces, size
     }
     bool waits_for_all = (flags & MSG_WAITALL) != 0;
     if (transfer.bytes == 0) {
-        return (flags & SOCK_OF_FILES) != 0 ? 0 : receive_nothing(&transfer);
+        return receive_nothing(&transfer);
     }
     bool peeks = (flags & MSG_PEEK) != 0;
     return (flags & MSG_TRUNC) != 0 && !peeks ? discard(&transfer, waits_for_all)
@@ -245,7 +251,13 @@ static ssize_t send_moved(struct transfer *transfer)
 ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t count, int flags)
 {
     struct transfer transfer;
-    if (!begin(&transfer, conn, pieces, count, flags, &conn->send_ms) || await(&transfer, POLLOUT) != 0) {
+    if (!begin(&transfer, conn, pieces, count, flags, &conn->send_ms)) {
+        return -1;
+    }
+    if (transfer.bytes == 0 && (flags & SOCK_OF_FILES) != 0) {
+        return 0; /* writev() of nothing does not come to the socket */
+    }
+    if (await(&transfer, POLLOUT) != 0) {
         return -1;
     }
     if (is_kernels(conn)) {
@@ -256,9 +268,6 @@ ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t 
     }
     if ((flags & MSG_OOB) != 0) {
         return fail(EOPNOTSUPP);
-    }
-    if (transfer.bytes == 0 && (flags & SOCK_OF_FILES) != 0) {
-        return 0; /* writev() of nothing does not come to the socket */
     }
     if ((vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0) {
         return send_lost(conn);
