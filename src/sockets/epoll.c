@@ -202,7 +202,7 @@ struct sock_entry *sock_epoll_entry_locked(struct sock_epoll *set, uint64_t key)
     return entry;
 }
 
-void sock_epoll_watch_kernel_locked(struct sock_entry *entry, short events)
+void sock_epoll_expect_locked(struct sock_entry *entry, short events)
 {
     struct epoll_event event = {.events = (uint32_t)(uint16_t)events | EPOLLONESHOT,
                                 .data.u64 = key_of(entry)};
@@ -347,7 +347,7 @@ void sock_epoll_sweep_locked(struct sock_epoll *set)
 
 /* --- the table of entries --- */
 
-static bool grow_by_fd(struct sock_epoll *set, int fd)
+static bool make_entry_room(struct sock_epoll *set, int fd)
 {
     if ((unsigned)fd < set->room) {
         return true;
@@ -381,7 +381,7 @@ static struct sock_entry *find_entry(struct sock_epoll *set, int fd, const struc
 static struct sock_entry *new_entry(struct sock_epoll *set, int fd, struct sock_file *file,
                                     const struct epoll_event *event)
 {
-    struct sock_entry *entry = grow_by_fd(set, fd) ? vipl_zalloc(sizeof(*entry)) : NULL;
+    struct sock_entry *entry = make_entry_room(set, fd) ? vipl_zalloc(sizeof(*entry)) : NULL;
     if (entry == NULL) {
         return NULL;
     }
@@ -456,7 +456,7 @@ static int control_kernels(struct sock_epoll *set, int operation, int fd, struct
     return 0;
 }
 
-static bool may_be_member(int operation, const struct sock_entry *entry, const struct epoll_event *event)
+static bool may_control(int operation, const struct sock_entry *entry, const struct epoll_event *event)
 {
     const uint32_t exclusive =
         EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
@@ -522,7 +522,7 @@ static int control_conn(struct sock_epoll *set, int operation, int fd, struct so
     if ((entry == NULL) != (operation == EPOLL_CTL_ADD)) {
         return entry == NULL ? ENOENT : EEXIST;
     }
-    if (operation != EPOLL_CTL_DEL && !may_be_member(operation, entry, event)) {
+    if (operation != EPOLL_CTL_DEL && !may_control(operation, entry, event)) {
         return EINVAL;
     }
     if (operation == EPOLL_CTL_ADD) {

@@ -117,7 +117,7 @@ void sock_epoll_sweep_locked(struct sock_epoll *set);
 /* Finds the entry that the library's set has reported; NULL: it is gone. */
 struct sock_entry *sock_epoll_entry_locked(struct sock_epoll *set, uint64_t key);
 /* The library's set shall report the entry once for these events. */
-void sock_epoll_watch_kernel_locked(struct sock_entry *entry, short events);
+void sock_epoll_expect_locked(struct sock_entry *entry, short events);
 
 /* --- the ready list --- */
 

@@ -51,7 +51,7 @@ static uint32_t ready_in_handshake(struct sock_entry *entry, struct sock_conn *c
     *edges = ready & ~entry->told;
     entry->told = ready;
     entry->again_at = now.again_ms < 0 ? UINT64_MAX : vipl_now_ns() + (uint64_t)now.again_ms * 1000000;
-    sock_epoll_watch_kernel_locked(entry, (short)(now.kernel & ~now.ready));
+    sock_epoll_expect_locked(entry, (short)(now.kernel & ~now.ready));
     return ready;
 }
 
@@ -68,7 +68,7 @@ static uint32_t look_at_entry(struct sock_entry *entry, bool *stays)
     uint32_t ready = entry->place == SOCK_IN_LIBRARY ? ready_in_library(entry, conn, wanted, &edges)
                                                      : ready_in_handshake(entry, conn, wanted, &edges);
     bool by_edge = (entry->events & EPOLLET) != 0;
-    if (entry->disarmed || ready == 0 || (by_edge && !entry->fresh && (edges & wanted) == 0)) {
+    if (entry->disarmed || ready == 0 || (by_edge && !entry->fresh && (edges & ready) == 0)) {
         return 0;
     }
     *stays = !by_edge;
@@ -341,11 +341,11 @@ static void end_epoll_wait(void *arg)
 
 /* Looks at the kernel's set, and waits for it if no connection is moved. Returns the events, also
  * those of the library's set; or -1. */
-static int ask_kernel(struct epoll_waiting *waiting, int offset, int ms)
+static int ask_kernel(struct epoll_waiting *waiting, int ms)
 {
     vipl_cancel_restore(waiting->cancel);
-    int count = epoll_pwait(sock_epoll_kernel(waiting->set), waiting->events + offset, waiting->most - offset,
-                            ms, waiting->mask);
+    int count =
+        epoll_pwait(sock_epoll_kernel(waiting->set), waiting->events, waiting->most, ms, waiting->mask);
     vipl_cancel_off();
     return count;
 }
@@ -369,31 +369,57 @@ static int shorter(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
+/* Asks the kernel, and then the library for what the kernel's set has not had room for. Returns the
+ * events, or -1. */
+static int look_at_kernels_set(struct epoll_waiting *waiting, int ms)
+{
+    bool own = false;
+    int again_ms;
+    int count = ask_kernel(waiting, ms);
+    if (count < 0) {
+        return -1;
+    }
+    count = take_kernels(waiting->set, waiting->events, count, &own);
+    if (own && count < waiting->most) {
+        count += collect(waiting->set, waiting->events + count, waiting->most - count, &again_ms);
+    }
+    return count;
+}
+
+/* After a series of waits that the library has answered, the kernel's set comes first once: neither
+ * keeps the other from being reported, however few events a wait may return. */
+static bool is_kernels_turn(struct sock_epoll *set)
+{
+    bool its_turn = vipl_fetch_add(&set->series, 1) >= SERIES;
+    if (its_turn) {
+        vipl_store_relaxed(&set->series, 0);
+    }
+    return its_turn;
+}
+
 /* One look at everything; sleeps for at most `ms` first if the library has nothing. Returns the
  * events, 0 if there are none, or -1. */
 static int look_once(struct epoll_waiting *waiting, int ms)
 {
     struct sock_epoll *set = waiting->set;
     struct vipl_stream_nic *nic = trim_members(set);
-    bool own = false;
     int again_ms = -1;
     int count = 0;
     if (vipl_load_acquire(&set->has_own) != 0) { /* pairs with make_own() */
         struct vipl_stream_nic *own_nic = nic_of(set);
         if (own_nic != NULL) {
             vipl_stream_nic_progress(own_nic);
+            count = is_kernels_turn(set) ? look_at_kernels_set(waiting, 0) : 0;
         }
-        count = collect(set, waiting->events, waiting->most, &again_ms);
+        if (count == 0) {
+            count = collect(set, waiting->events, waiting->most, &again_ms);
+        }
         nic = either(nic_of(set), nic); /* a handshake may be over now */
-        if (count == 0 && count_ready(set) > 0) {
-            return 0;
+        if (count != 0 || (count_ready(set) > 0 && ms != 0)) {
+            return count;
         }
     }
-    if (count == waiting->most || (count > 0 && vipl_fetch_add(&set->series, 1) < SERIES)) {
-        return count;
-    }
-    vipl_store_relaxed(&set->series, 0);
-    ms = count > 0 ? 0 : shorter(ms, again_ms);
+    ms = shorter(ms, again_ms);
     if (nic != NULL && ms != 0) {
         if (sleep_for_device(waiting, nic, ms) < 0) {
             return -1;
@@ -405,15 +431,8 @@ static int look_once(struct epoll_waiting *waiting, int ms)
             return count;
         }
     }
-    int more = ask_kernel(waiting, count, ms);
-    if (more < 0) {
-        return count > 0 ? count : -1;
-    }
-    count += take_kernels(set, waiting->events + count, more, &own);
-    if (own && count < waiting->most) {
-        count += collect(set, waiting->events + count, waiting->most - count, &again_ms);
-    }
-    return count;
+    vipl_store_relaxed(&set->series, 0);
+    return look_at_kernels_set(waiting, ms);
 }
 
 static int wait_until(struct epoll_waiting *waiting, uint64_t deadline)

@@ -124,6 +124,7 @@ static void begin_waiting(struct waiting *waiting)
     for (nfds_t i = 0; i < waiting->count; i++) {
         waiting->kernel[i] = waiting->fds[i];
         waiting->kernel[i].revents = 0;
+        waiting->fds[i].revents = 0;
         struct sock_file *file = sock_file_of(waiting->fds[i].fd);
         if (file != NULL) {
             struct special *special = &waiting->specials[waiting->special_count++];
