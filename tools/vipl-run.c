@@ -38,7 +38,7 @@ static void print_help(void)
          "  -s, --stats         at its end, each process says what became of its connections\n"
          "  -S, --stats-of PID  say that of a running process, and run nothing\n"
          "  -r, --rules FILE    which connections are moved (default: all of this host)\n"
-         "  -d, --device NAME   the VIPL device (default: as VIPL_DEVICE says)\n"
+         "  -d, --device NAME   the VIPL device (default: loopback)\n"
          "  -V, --version       print the version and exit\n"
          "  -h, --help          print this and exit\n"
          "\n"
@@ -133,7 +133,7 @@ static bool prepare(const struct options *options)
     char process[16];
     snprintf(process, sizeof(process), "%ld", (long)getpid()); /* the program's, after exec */
     bool set = (!options->stats || setenv("VIPL_SOCKETS_STATS", process, 1) == 0) &&
-               (options->device == NULL || setenv("VIPL_DEVICE", options->device, 1) == 0);
+               (options->device == NULL || setenv("VIPL_SOCKETS_DEVICE", options->device, 1) == 0);
     if (!set) {
         tool_complain("no memory");
     }

@@ -51,7 +51,7 @@ def environment(folder):
     other = "/lib/not-there.so"
     # env is started without the other library in this process's own environment
     result = run("sh", "-c", 'LD_PRELOAD=%s exec "$0" "$@" 2>&1' % other, tool, "--rules", os.path.relpath(rules), "--device", "tcp", "env",
-                 "--", "printenv", "LD_PRELOAD", "VIPL_SOCKETS_RULES", "VIPL_DEVICE")
+                 "--", "printenv", "LD_PRELOAD", "VIPL_SOCKETS_RULES", "VIPL_SOCKETS_DEVICE")
     lines = [line for line in result.out.splitlines() if not line.startswith("ERROR: ld.so")]
     checks.that(lines == [real + ":" + other, os.path.realpath(rules), "tcp"],
                 "the program's own libraries, the rules' whole path, and the device", result)
@@ -165,8 +165,85 @@ def installed(folder):
     checks.that("has a blank" in result.err and "LD_PRELOAD" not in environment_of(result), "a path with a blank", result)
 
 
+ECHO = """
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(os.getpid(), listener.getsockname()[1], flush=True)
+while True:
+    connection = listener.accept()[0]
+    data = connection.recv(100)
+    connection.sendall(data)
+    connection.close()
+    if data == b"end":
+        break
+"""
+ASK = """
+import socket, sys
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+connection.sendall(sys.argv[2].encode())
+assert connection.recv(100) == sys.argv[2].encode()
+assert connection.recv(100) == b""
+"""
+
+
+def counted(result, moved, plain):
+    """Whether the last lines of the standard error output are these counts, with the reasons for so many lines."""
+    lines = result.err.splitlines()
+    head = re.compile(r"vipl-run: python3?[0-9.]*\[\d+\]: moved %d, plain %d, failed 0$" % (moved, plain))
+    at = [i for i, line in enumerate(lines) if head.match(line)]
+    return len(at) == 1 and all(re.match(r"vipl-run:   \d+ plain: \w", line) for line in lines[at[0] + 1:])
+
+
+class Echo:
+    """A server that answers each client once."""
+    def __init__(self, *before):
+        self.process = subprocess.Popen([*before, sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.pid, self.port = self.process.stdout.readline().split()
+
+    def ask(self, *before, word="word"):
+        return run(*before, sys.executable, "-c", ASK, self.port, word)
+
+    def end(self):
+        out, err = self.process.communicate(timeout=LIMIT_S)
+        return Result(self.process.returncode, out, err)
+
+
+def counts(folder):
+    for device in ((), ("--device", "tcp:127.0.0.1")):
+        server = Echo(tool, "--stats", *device)
+        result = server.ask(tool, "--stats", *device)
+        checks.code(result, 0, "a client whose connection is moved")
+        checks.that(counted(result, 1, 0), "a client's connection is moved", result)
+        result = server.ask()
+        checks.code(result, 0, "a plain client")
+        result = run(tool, "--stats-of", server.pid)
+        checks.code(result, 0, "--stats-of")
+        checks.that(counted(Result(0, "", result.out), 1, 1) and "1 plain: the peer does not use VIPL" in result.out,
+                    "counts of a running process", result)
+        result = server.ask(tool, "--stats", *device, word="end")
+        checks.that(counted(result, 1, 0), "a client's connection is moved", result)
+        result = server.end()
+        checks.that(counted(result, 2, 1), "the server's counts at its end", result)
+    server = Echo()
+    result = server.ask(tool, "--stats")
+    checks.that(counted(result, 0, 1) and "1 plain: no VIPL program listens at the port" in result.err, "a plain server", result)
+    result = run(tool, "--stats-of", server.pid)
+    checks.code(result, 1, "--stats-of a plain process")
+    server.ask(word="end")
+    server.end()
+    wrong = write(folder, "wrong", "vipl connect * *:*\nvipl connects * *:*\n", 0o644)
+    server = Echo(tool, "--stats")
+    result = server.ask(tool, "--stats", "--rules", wrong, word="end")
+    checks.code(result, 0, "a wrong rules file")
+    checks.that(counted(result, 0, 1) and "%s:2: " % os.path.realpath(wrong) in result.err, "its line is named, and the program runs on TCP", result)
+    server.end()
+    result = run(tool, "--stats", "true")
+    checks.that(re.match(r"vipl-run: true\[\d+\]: moved 0, plain 0, failed 0\n$", result.err) is not None, "a program without connections", result)
+
+
 def main(folder):
     usage()
+    counts(folder)
     environment(folder)
     ends(folder)
     no_help(folder)
