@@ -77,6 +77,7 @@ struct sock_conn {
     int error;  /* of BROKEN; constant once the state is that */
     struct vipl_stream_nic *device; /* whose address this end has told the peer */
     bool is_client;                 /* constant once the connection is in the table */
+    bool is_own;                    /* a client's, whose listener is in this process, until that was helped */
     bool has_part;                  /* a part of a message has come */
     bool has_spun;                  /* JOINING: this process has looked again and again for a short time */
     bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */

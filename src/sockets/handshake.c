@@ -12,6 +12,7 @@
  * connection that stays with TCP is STRIPPING until those have come.
  */
 #include <errno.h>
+#include <limits.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -621,10 +622,44 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
     }
 }
 
+/* A connection that this process has accepted and not used for a while: no fork is about to give it
+ * to a child. */
+static void decide_here(int fd, struct sock_file *file, void *unused)
+{
+    struct sock_conn *conn = VIPL_CONTAINER(file, struct sock_conn, file);
+    (void)fd;
+    (void)unused;
+    if (file->kind == &sock_conn_kind && sock_conn_state(conn) == SOCK_UNKNOWN &&
+        vipl_now_ns() - conn->since > OWN_PATIENCE_MS * ns_per_ms / 2) {
+        vipl_mutex_lock(&conn->lock);
+        while (step(conn)) {
+        }
+        vipl_mutex_unlock(&conn->lock);
+    }
+    sock_file_put(file);
+}
+
+/* A client's write has waited in vain for a server of this process, which may have no thread but
+ * this one: the server's end is decided here, once, and the client waits again. */
+static void help_own_server(struct sock_conn *conn)
+{
+    vipl_mutex_lock(&conn->lock);
+    bool helps = sock_conn_state(conn) == SOCK_HELLO_SENT && conn->is_own && patience_left(conn) == 0;
+    conn->is_own = conn->is_own && !helps;
+    conn->patience += helps ? OWN_PATIENCE_MS * ns_per_ms : 0;
+    vipl_mutex_unlock(&conn->lock);
+    if (helps) {
+        sock_table_each(0, INT_MAX, decide_here, NULL);
+    }
+}
+
 struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted)
 {
     struct sock_now now = {.state = sock_conn_state(conn), .again_ms = -1};
     if (!is_over(now.state)) {
+        if ((wanted & POLLOUT) != 0) {
+            help_own_server(conn);
+        }
         vipl_mutex_lock(&conn->lock);
         while (step(conn)) {
         }
@@ -675,6 +710,7 @@ void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
 {
     vipl_mutex_lock(&conn->lock);
     conn->is_client = true;
+    conn->is_own = is_own_process;
     conn->patience = (is_own_process ? OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
     enter_list(conn);
     while (step(conn)) {
