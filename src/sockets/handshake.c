@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "sockets/conn.h"
 #include "sockets/fault.h"
+#include "sockets/handshake.h"
 #include "sockets/signals.h"
 #include "vipl/posix.h"
 
@@ -35,12 +36,10 @@ enum {
     LOOK_MS = 1,          /* between two looks at a VI that is being connected */
     PART_MS = 1000,       /* for the rest of a message to come */
     PART_LOOK_MS = 5,     /* between two looks for it */
-    BRIEF_MS = 2,         /* a server's write that must not wait, for the outcome */
     COMMIT_MS = 100,      /* close(): for the peer's last byte */
     PATIENCE_MS = 1000,   /* a client's write, for the outcome */
     OWN_PATIENCE_MS = 20, /* the same, if this process has the other end too: perhaps one thread */
-    MOST_JOINING = 256,   /* VIs of this process that are being connected at once */
-    MOST_LOOKED_AT = 32   /* connections that a thread brings forward beside its own */
+    MOST_JOINING = 256    /* VIs of this process that are being connected at once */
 };
 static const uint64_t ns_per_ms = 1000000;
 static const uint64_t ns_per_us = 1000;
@@ -515,7 +514,7 @@ static bool step_stripping(struct sock_conn *conn)
     return true;
 }
 
-static bool step(struct sock_conn *conn)
+bool sock_handshake_step_locked(struct sock_conn *conn)
 {
     conn->has_part = false;
     if (conn->kernel < 0) {
@@ -541,11 +540,6 @@ static bool step(struct sock_conn *conn)
 
 /* --- from outside --- */
 
-static bool is_over(enum sock_state state)
-{
-    return state == SOCK_PLAIN || state == SOCK_LISTENING || state >= SOCK_MOVED;
-}
-
 /* The milliseconds, rounded up, that a write still waits for the outcome. */
 static int patience_left(const struct sock_conn *conn)
 {
@@ -557,7 +551,7 @@ static int patience_left(const struct sock_conn *conn)
 static void finish_commit_locked(struct sock_conn *conn)
 {
     struct pollfd fd = {.fd = conn->kernel, .events = POLLIN};
-    while (sock_conn_state(conn) == SOCK_COMMITTING && !step(conn)) {
+    while (sock_conn_state(conn) == SOCK_COMMITTING && !sock_handshake_step_locked(conn)) {
         if (poll(&fd, 1, COMMIT_MS) == 0) {
             lose(conn, ECONNRESET, "the peer has not said whether its VI is connected");
         }
@@ -632,7 +626,7 @@ static void decide_here(int fd, struct sock_file *file, void *unused)
     if (file->kind == &sock_conn_kind && sock_conn_state(conn) == SOCK_UNKNOWN &&
         vipl_now_ns() - conn->since > OWN_PATIENCE_MS * ns_per_ms / 2) {
         vipl_mutex_lock(&conn->lock);
-        while (step(conn)) {
+        while (sock_handshake_step_locked(conn)) {
         }
         vipl_mutex_unlock(&conn->lock);
     }
@@ -656,20 +650,20 @@ static void help_own_server(struct sock_conn *conn)
 struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted)
 {
     struct sock_now now = {.state = sock_conn_state(conn), .again_ms = -1};
-    if (!is_over(now.state)) {
+    if (!sock_state_is_over(now.state)) {
         if ((wanted & POLLOUT) != 0) {
             help_own_server(conn);
         }
         vipl_mutex_lock(&conn->lock);
-        while (step(conn)) {
+        while (sock_handshake_step_locked(conn)) {
         }
         if (sock_conn_state(conn) == SOCK_HELLO_SENT && (wanted & POLLOUT) != 0 && patience_left(conn) == 0) {
             give_up_locked(conn, SOCK_NO_REPLY);
-            while (step(conn)) {
+            while (sock_handshake_step_locked(conn)) {
             }
         }
         now.state = sock_conn_state(conn);
-        if (!is_over(now.state)) {
+        if (!sock_state_is_over(now.state)) {
             describe_locked(conn, wanted, &now);
         }
         vipl_mutex_unlock(&conn->lock);
@@ -713,18 +707,17 @@ void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
     conn->is_own = is_own_process;
     conn->patience = (is_own_process ? OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
     enter_list(conn);
-    while (step(conn)) {
+    while (sock_handshake_step_locked(conn)) {
     }
     vipl_mutex_unlock(&conn->lock);
 }
 
-/* Calls `each` for all connections of the list, which may leave it meanwhile. */
-static void for_all(void (*each)(struct sock_conn *conn, void *arg), void *arg)
+void sock_handshakes_each(void (*each)(struct sock_conn *conn, void *arg), void *arg)
 {
-    struct sock_conn *some[MOST_LOOKED_AT];
+    struct sock_conn *some[SOCK_LOOKED_AT];
     unsigned count = 0;
     vipl_mutex_lock(&list_lock);
-    for (struct vipl_list *l = handshakes.next; l != &handshakes && count < MOST_LOOKED_AT; l = l->next) {
+    for (struct vipl_list *l = handshakes.next; l != &handshakes && count < SOCK_LOOKED_AT; l = l->next) {
         struct sock_conn *conn = VIPL_CONTAINER(l, struct sock_conn, link);
         if (sock_file_get_used(&conn->file)) {
             some[count++] = conn;
@@ -737,107 +730,6 @@ static void for_all(void (*each)(struct sock_conn *conn, void *arg), void *arg)
     }
 }
 
-/* --- waiting --- */
-
-/* A thread that waits for the outcome. Another thread that waits may bring its connection forward,
- * and wakes it. */
-struct awaiting {
-    struct sock_hook hook;
-    struct vipl_waker *waker;
-    struct pollfd fds[MOST_LOOKED_AT + 2];
-    unsigned count;
-    int ms;
-};
-
-static void wake_awaiting(struct sock_hook *hook)
-{
-    vipl_waker_signal(VIPL_CONTAINER(hook, struct awaiting, hook)->waker);
-}
-
-static void add_fd(struct awaiting *awaiting, struct sock_conn *conn, const struct sock_now *now)
-{
-    vipl_mutex_lock(&conn->lock);
-    int kernel = conn->kernel;
-    vipl_mutex_unlock(&conn->lock);
-    awaiting->fds[awaiting->count++] = (struct pollfd){.fd = kernel, .events = now->kernel};
-    if (now->again_ms >= 0 && (awaiting->ms < 0 || now->again_ms < awaiting->ms)) {
-        awaiting->ms = now->again_ms;
-    }
-}
-
-static void advance_other(struct sock_conn *conn, void *arg)
-{
-    struct sock_now now = sock_conn_advance(conn, 0);
-    if (!is_over(now.state) && now.state != SOCK_HELLO_SENT) {
-        add_fd(arg, conn, &now);
-    }
-}
-
-/* Sleeps until something has happened to a connection in a handshake, or to any other one. */
-static int wait_for(struct awaiting *awaiting, struct sock_conn *conn, const struct sock_now *now,
-                    uint64_t deadline)
-{
-    awaiting->count = 0;
-    awaiting->ms = vipl_ms_left(deadline);
-    for_all(advance_other, awaiting);
-    add_fd(awaiting, conn, now);
-    awaiting->fds[awaiting->count++] = (struct pollfd){.fd = awaiting->waker->fd, .events = POLLIN};
-    int rc = poll(awaiting->fds, awaiting->count, awaiting->ms);
-    if (rc < 0 && errno == EINTR && (deadline != VIPL_NO_DEADLINE || !sock_signals_restart())) {
-        return EINTR;
-    }
-    return vipl_now_ns() >= deadline ? EAGAIN : 0;
-}
-
-/* Returns true if a call for the connection need not wait any more. */
-static bool is_decided(struct sock_conn *conn, const struct sock_now *now, short wanted)
-{
-    if (now->state == SOCK_UNKNOWN && wanted == POLLOUT && now->again_ms < 0) {
-        sock_conn_give_up(conn, SOCK_WROTE_FIRST);
-        return true;
-    }
-    return is_over(now->state) || (now->state == SOCK_STRIPPING && wanted == POLLOUT);
-}
-
-static int await_blocking(struct awaiting *awaiting, struct sock_conn *conn, short wanted, uint64_t deadline)
-{
-    int error = 0;
-    while (error == 0) {
-        vipl_waker_reset(awaiting->waker); /* then looks */
-        struct sock_now now = sock_conn_advance(conn, wanted);
-        if (is_decided(conn, &now, wanted)) {
-            break;
-        }
-        error = wait_for(awaiting, conn, &now, deadline);
-    }
-    return error;
-}
-
-int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t deadline)
-{
-    if (is_over(sock_conn_state(conn))) {
-        return 0;
-    }
-    struct sock_now now = sock_conn_advance(conn, wanted);
-    if (is_decided(conn, &now, wanted)) {
-        return 0;
-    }
-    if (!blocks && wanted == POLLOUT && !conn->is_client) {
-        deadline = vipl_now_ns() + BRIEF_MS * ns_per_ms; /* programs expect a first write to succeed */
-    } else if (!blocks) {
-        return EAGAIN;
-    }
-    struct awaiting awaiting = {.hook.changed = wake_awaiting, .waker = vipl_thread_waker()};
-    if (awaiting.waker == NULL) {
-        return ENOMEM;
-    }
-    sock_conn_hook(conn, &awaiting.hook);
-    int error = await_blocking(&awaiting, conn, wanted, deadline);
-    sock_conn_unhook(conn, &awaiting.hook);
-    vipl_waker_reset(awaiting.waker);
-    return error;
-}
-
 static void give_up_for_fork(struct sock_conn *conn, void *unused)
 {
     (void)unused;
@@ -846,7 +738,7 @@ static void give_up_for_fork(struct sock_conn *conn, void *unused)
 
 void sock_handshake_before_fork(void)
 {
-    for_all(give_up_for_fork, NULL);
+    sock_handshakes_each(give_up_for_fork, NULL);
 }
 
 void sock_handshake_forked(void)
