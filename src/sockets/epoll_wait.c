@@ -461,9 +461,11 @@ int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, uint64_
     int result;
     int error;
     waiting.cancel = vipl_cancel_off();
-    vipl_mutex_lock(&waiting.set->lock);
-    sock_epoll_renew_locked(waiting.set);
-    vipl_mutex_unlock(&waiting.set->lock);
+    if (waiting.set->generation != vipl_fork_generation()) { /* written by the forked thread alone */
+        vipl_mutex_lock(&waiting.set->lock);
+        sock_epoll_renew_locked(waiting.set);
+        vipl_mutex_unlock(&waiting.set->lock);
+    }
     sock_epoll_begin_sleep(&waiting.set->file);
     sock_epoll_drive(waiting.set);
     pthread_cleanup_push(end_epoll_wait, &waiting);

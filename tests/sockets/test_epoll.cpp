@@ -376,6 +376,31 @@ TEST_CASE("two threads that wait for one set share its events")
     CHECK(taken == kMessages * static_cast<int>(pairs.size()));
 }
 
+TEST_CASE("a thread that takes a part of what is ready leaves the rest to another one that waits")
+{
+    Pair one, two;
+    const Set set;
+    for (int i = 0; i < 100; i++) {
+        REQUIRE(set.add(one.server, EPOLLIN | EPOLLONESHOT, 1) == 0);
+        REQUIRE(set.add(two.server, EPOLLIN | EPOLLONESHOT, 2) == 0);
+        std::atomic<int> ended{0};
+        const auto work = [&] {
+            must(set.wait(in_time(), 1).size() == 1, "an event for each thread");
+            ended++;
+            must(eventually([&] { return ended == 2; }), "the other thread is woken");
+        };
+        Task first(work), second(work);
+        send_all(one.client, "x");
+        send_all(two.client, "x");
+        first.finish();
+        second.finish();
+        CHECK(try_receive(one.server, 2) == 1);
+        CHECK(try_receive(two.server, 2) == 1);
+        REQUIRE(set.remove(one.server) == 0);
+        REQUIRE(set.remove(two.server) == 0);
+    }
+}
+
 TEST_CASE("a thread that waits is woken for what another thread takes from the device")
 {
     Pair pair, other;
@@ -444,8 +469,16 @@ TEST_CASE("a set in a set, and a set that is polled, tell of connections")
         CHECK_FALSE(poll_inner(0));
         CHECK(outer.wait() == kNone);
     }
+    // A thread that looks at another connection may be the one that takes what comes for this one.
     Pipe begun;
-    for (int i = 0; i < 20; i++) {
+    std::atomic<bool> looking{true};
+    Task other_thread([&] {
+        while (looking) {
+            pollfd fd = {other.server, POLLIN, 0};
+            must(poll(&fd, 1, 0) == 0, "poll");
+        }
+    });
+    for (int i = 0; i < 50; i++) {
         Task waiter([&] {
             begun.put();
             must(i % 2 == 0 ? poll_inner(in_time()) : outer.wait(in_time()) == Events{{2, EPOLLIN}},
@@ -456,6 +489,8 @@ TEST_CASE("a set in a set, and a set that is polled, tell of connections")
         send_all(pair.client, "x");
         waiter.finish();
     }
+    looking = false;
+    other_thread.finish();
     CHECK(outer.wait() == kNone);
 }
 
