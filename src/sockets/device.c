@@ -50,12 +50,14 @@ bool sock_device_is_local(void)
     return strncmp(sock_device_name(), "loopback", strlen("loopback")) == 0;
 }
 
-/* A thread that waits polls a little first: a reply often comes at once. With loopback nothing has
- * to move while the program makes no call: a peer fetches what was sent by itself. A thread of the
- * library would only stand between the peer and the thread that waits. */
+/* A thread that waits polls a little first if the user asks for that: where both ends are put on
+ * one CPU, a poll costs more than it saves. With loopback nothing has to move while the program makes no
+ * call: a peer fetches what was sent by itself. A thread of the library would only stand between
+ * the peer and the thread that waits. */
 static VIP_ULONG open_flags(void)
 {
-    return VIPX_SPIN | (sock_device_is_local() ? VIPX_INLINE : 0);
+    return (vipl_environment("VIPL_SPIN_US") != NULL ? VIPX_SPIN : 0) |
+           (sock_device_is_local() ? VIPX_INLINE : 0);
 }
 
 static void open_locked(struct device *device)

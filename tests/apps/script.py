@@ -26,4 +26,6 @@ def run(machine, options):
     if machine.preloaded:
         found = machine.statistics("client")
         machine.checks.that(found.moved >= connections, "each of %d connections was moved: %s" % (connections, found))
-        machine.checks.that(found.plain >= connections and found.failed == 0, "each of %d others was not: %s" % (connections, found))
+        machine.checks.that(found.plain >= connections, "each of %d others was not: %s" % (connections, found))
+        # A shutdown() or close() in the handshake ends that.
+        machine.checks.that(found.failed <= connections // 20, "few of them failed: %s" % found)
