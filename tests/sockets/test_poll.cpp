@@ -371,19 +371,23 @@ TEST_CASE("a thread that waits is cancelled, and leaves nothing behind")
 TEST_CASE("a connection moves while a thread polls it")
 {
     const Listener listener;
+    int moved = 0;
     for (int i = 0; i < 10; i++) {
         FreshPair pair(listener);
         Task peer([&] { send_all(pair.client, "hello"); });
         CHECK(look(pair.server, POLLIN, in_time()) == POLLIN);
         CHECK(receive_polled(pair.server, 5) == "hello");
         peer.finish();
-        greet(pair.client, pair.server);
+        moved += greet(pair.client, pair.server) || is_moved(pair.server) ? 1 : 0;
     }
+    CHECK((moved > 0) == moves());
 }
 
-TEST_CASE("one thread that has both ends polls them through")
+namespace {
+
+/** One thread sends text from one end to the other. Returns whether the connection was moved. */
+bool poll_both_ends(const Listener &listener)
 {
-    const Listener listener;
     FreshPair pair(listener, SOCK_NONBLOCK);
     std::string got;
     size_t sent = 0;
@@ -406,5 +410,17 @@ TEST_CASE("one thread that has both ends polls them through")
         }
     }
     CHECK(got == text);
-    CHECK(is_moved(pair.server) == moves());
+    return is_moved(pair.server);
+}
+
+} // namespace
+
+TEST_CASE("one thread that has both ends polls them through")
+{
+    const Listener listener;
+    int moved = 0;
+    for (int i = 0; i < 10; i++) {
+        moved += poll_both_ends(listener) ? 1 : 0;
+    }
+    CHECK((moved > 0) == moves());
 }
