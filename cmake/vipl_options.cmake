@@ -41,7 +41,7 @@ elseif(NOT VIPL_BACKEND_TCP AND NOT vipl_has_libuv)
 endif()
 
 cmake_dependent_option(VIPL_SOCKETS "The library libvipl-sockets.so, which moves TCP connections of unmodified programs to VIPL" ON
-                       "vipl_is_linux;VIPL_BACKEND_LOOPBACK" OFF)
+                       "vipl_is_linux;VIPL_BACKEND_LOOPBACK;vipl_top_level;NOT VIPL_SANITIZE;NOT CMAKE_CROSSCOMPILING" OFF)
 
 option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level})
 option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf and vipl-run" ${vipl_top_level})

@@ -51,9 +51,9 @@ bool sock_device_is_local(void)
 }
 
 /* A thread that waits polls a little first if the user asks for that: where both ends are put on
- * one CPU, a poll costs more than it saves. With loopback nothing has to move while the program makes no
- * call: a peer fetches what was sent by itself. A thread of the library would only stand between
- * the peer and the thread that waits. */
+ * one CPU, a poll costs more than it saves. With loopback nothing has to move while the program
+ * makes no call: a peer fetches what was sent by itself. A thread of the library would only stand
+ * between the peer and the thread that waits. */
 static VIP_ULONG open_flags(void)
 {
     return (vipl_environment("VIPL_SPIN_US") != NULL ? VIPX_SPIN : 0) |
