@@ -163,8 +163,16 @@ static void lose(struct sock_conn *conn, int error, const char *why)
     drop_stream(conn);
     shutdown(conn->kernel, SHUT_RDWR);
     conn->error = error;
-    sock_stats_lost();
+    if (why != NULL) {
+        sock_stats_lost();
+    }
     sock_conn_change_locked(conn, SOCK_BROKEN);
+}
+
+/* Whether the peer has ended the connection already, which is then neither moved nor with TCP. */
+static bool has_left(struct sock_conn *conn)
+{
+    return (kernel_ready(conn, POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 /* The kernel's socket has the connection. `strips` bytes of the handshake come first, and before
@@ -178,7 +186,9 @@ static void stay(struct sock_conn *conn, enum sock_reason reason, bool message, 
     drop_stream(conn);
     conn->strips_message = message;
     conn->strips = strips;
-    sock_stats_count(reason);
+    if (reason != SOCK_NOT_CONNECTED || !has_left(conn)) {
+        sock_stats_count(reason);
+    }
     sock_conn_change_locked(conn, message || strips > 0 ? SOCK_STRIPPING : SOCK_PLAIN);
 }
 

@@ -39,7 +39,7 @@ const char *sock_reason_text(enum sock_reason reason);
 
 /* A connection of this process has been moved (SOCK_MOVED_TO_VIPL), or stays with TCP. */
 void sock_stats_count(enum sock_reason reason);
-/* A connection was lost in the handshake. */
+/* A connection was reset in the handshake, because the peer did what no peer may. */
 void sock_stats_lost(void);
 /* Prints the counts on standard error if that was asked for, once. exit() does so by itself; a
  * process that ends in another way calls this function first. */
