@@ -107,6 +107,7 @@ TEST_CASE("a connection lives as long as one of its descriptors")
     CHECK(receive(pair.server, 10) == "still here");
     send_all(pair.server, "and back");
     CHECK(receive(fourth, 8) == "and back");
+    CHECK((!moves() || (is_moved(third) && is_moved(pair.server))));
 }
 
 TEST_CASE("the last descriptor ends the connection, however it is closed")
@@ -194,6 +195,7 @@ TEST_CASE("what a child does to the descriptors of a connection is not the paren
           }) == 0);
     send_all(pair.client, "still here");
     CHECK(receive(pair.server, 10) == "still here");
+    CHECK(pair.has_stayed_moved());
 }
 
 TEST_CASE("vfork(): a child that shares the memory closes descriptors of its own", "[vfork]")
@@ -211,6 +213,7 @@ TEST_CASE("vfork(): a child that shares the memory closes descriptors of its own
     CHECK(status == 0);
     send_all(pair.client, "still here");
     CHECK(receive(pair.server, 10) == "still here");
+    CHECK(pair.has_stayed_moved());
 }
 
 TEST_CASE("a connection that is moved is reset in a child, and the parent goes on")
@@ -227,6 +230,7 @@ TEST_CASE("a connection that is moved is reset in a child, and the parent goes o
     }
     send_all(pair.client, "still here");
     CHECK(receive(pair.server, 10) == "still here");
+    CHECK(pair.has_stayed_moved());
 }
 
 TEST_CASE("a peer that is killed resets the connection, or ends it as over TCP")
@@ -305,6 +309,7 @@ TEST_CASE("exec of what is no program leaves connections as they are")
     CHECK(error_of(execlp("no-such-program", "program", nullptr)) == ENOENT);
     send_all(pair.client, "still here");
     CHECK(receive(pair.server, 10) == "still here");
+    CHECK(pair.has_stayed_moved());
 }
 
 TEST_CASE("streams of the C library on a moved connection")
@@ -418,6 +423,7 @@ TEST_CASE("a connection is passed to another process before its first byte, and 
         CHECK(error_of(sendmsg(one, &moved.message, 0)) == EOPNOTSUPP);
         send_all(pair.client, "still here");
         CHECK(receive(pair.server, 10) == "still here");
+        CHECK(pair.has_stayed_moved());
     }
 }
 
