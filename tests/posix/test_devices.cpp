@@ -2,7 +2,6 @@
 //
 // POSIX extensions: what devices there are, how the library was built, and what its log says.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -14,30 +13,11 @@
 #include "support/net_address.hpp"
 #include "support/objects.hpp"
 #include "support/role_case.hpp"
+#include "support/setting.hpp"
 
 using namespace vipl_test;
 
 namespace {
-
-/** A setting for as long as this lives. */
-class Environment {
-public:
-    Environment(const char *name, const char *value) : name_(name)
-    {
-        const char *old = std::getenv(name);
-        was_set_ = old != nullptr;
-        old_ = was_set_ ? old : "";
-        setenv(name, value, 1);
-    }
-    ~Environment() { was_set_ ? setenv(name_, old_.c_str(), 1) : unsetenv(name_); }
-    Environment(const Environment &) = delete;
-    Environment &operator=(const Environment &) = delete;
-
-private:
-    const char *name_;
-    bool was_set_;
-    std::string old_;
-};
 
 std::vector<VIPX_DEVICE> devices()
 {
@@ -126,7 +106,7 @@ TEST_CASE("VipxListDevices tells of each device once, and of one that is the def
 TEST_CASE("VipxListDevices tells of loopback, which opens by that name and by NULL",
           "[VipxListDevices][posix]")
 {
-    const Environment setting("VIPL_DEVICE", "loopback");
+    const EnvironmentSetting setting("VIPL_DEVICE", "loopback");
     const auto all = devices();
     const VIPX_DEVICE *device = find(all, "loopback");
     REQUIRE(device != nullptr);
@@ -144,8 +124,8 @@ TEST_CASE("VipxListDevices tells of loopback, which opens by that name and by NU
 TEST_CASE("VipxListDevices has the aliases, and a default that only the setting knows",
           "[VipxListDevices][posix]")
 {
-    const Environment aliases("VIPL_DEVICE_ALIASES", "/dev/clanvi7=loopback,junk, VINIC4=nowhere");
-    const Environment setting("VIPL_DEVICE", "nowhere:7");
+    const EnvironmentSetting aliases("VIPL_DEVICE_ALIASES", "/dev/clanvi7=loopback,junk, VINIC4=nowhere");
+    const EnvironmentSetting setting("VIPL_DEVICE", "nowhere:7");
     const auto all = devices();
     EXPECT_EQ(2u, with_flag(all, VIPX_DEVICE_IS_ALIAS));
     const VIPX_DEVICE *alias = find(all, "/dev/clanvi7");
@@ -161,7 +141,7 @@ TEST_CASE("VipxListDevices has the aliases, and a default that only the setting 
 TEST_CASE("VipxListDevices writes as many as there is room for, and says how many there are",
           "[VipxListDevices][posix]")
 {
-    const Environment aliases("VIPL_DEVICE_ALIASES", "one=loopback,two=loopback");
+    const EnvironmentSetting aliases("VIPL_DEVICE_ALIASES", "one=loopback,two=loopback");
     const auto all = devices();
     for (VIP_ULONG room = 0; room <= all.size(); ++room) {
         std::vector<VIPX_DEVICE> some(all.size() + 1);

@@ -2,7 +2,6 @@
 //
 // POSIX extensions: threads that poll before they sleep (VIPX_SPIN).
 #include <atomic>
-#include <cstdlib>
 #include <ctime>
 #include <functional>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "conformance/connect_roles.hpp"
 #include "conformance/signals.hpp"
 #include "readiness.hpp"
+#include "support/setting.hpp"
 
 using namespace vipl_conformance;
 
@@ -33,14 +33,6 @@ unsigned long long clock_ns(clockid_t clock)
     return static_cast<unsigned long long>(time.tv_sec) * 1000000000ULL +
            static_cast<unsigned long long>(time.tv_nsec);
 }
-
-/** Opens NIC handles that spin for so long. */
-struct SpinSetting {
-    explicit SpinSetting(const char *us) { setenv("VIPL_SPIN_US", us, 1); }
-    ~SpinSetting() { unsetenv("VIPL_SPIN_US"); }
-    SpinSetting(const SpinSetting &) = delete;
-    SpinSetting &operator=(const SpinSetting &) = delete;
-};
 
 /** A connected pair whose NIC handles spin; the server's receives may report to the queue. */
 struct SpinningPair {
@@ -67,7 +59,7 @@ struct SpinningPair {
         return VipRecvWait(server, timeout, &done);
     }
 
-    const SpinSetting setting{kSpinUs};
+    const EnvironmentSetting setting{"VIPL_SPIN_US", kSpinUs};
     const Nic server_nic{device_under_test(), Nic::Flags{VIPX_SPIN | VIPX_INLINE}};
     const Nic client_nic{device_under_test(), Nic::Flags{VIPX_SPIN | VIPX_INLINE}};
     Memory server_memory{server_nic}, client_memory{client_nic};

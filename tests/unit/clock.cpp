@@ -36,6 +36,11 @@ unit::StoppedClock::StoppedClock()
     g_stopped = __wrap_vipl_now_ns();
 }
 
+void unit::StoppedClock::pass_ns(std::uint64_t ns)
+{
+    g_stopped += ns;
+}
+
 unit::StoppedClock::~StoppedClock()
 {
     g_ahead = g_stopped - __real_vipl_now_ns(); // no time has passed: nothing is late now

@@ -20,6 +20,9 @@ public:
     ~StoppedClock();
     StoppedClock(const StoppedClock &) = delete;
     StoppedClock &operator=(const StoppedClock &) = delete;
+
+    /** Moves the hands. */
+    static void pass_ns(std::uint64_t ns);
 };
 
 /** The library's pauses (vipl_pause()) are over when the function returns, which gets their length,

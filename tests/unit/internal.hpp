@@ -15,6 +15,7 @@
 extern "C" {
 #include "base/config.h"
 #include "base/config_check.h"
+#include "base/guard.h"
 #include "base/handle.h"
 #include "base/iov.h"
 #include "base/list.h"
@@ -32,6 +33,7 @@ extern "C" {
 #include "core/mem.h"
 #include "core/nic.h"
 #include "core/queue.h"
+#include "core/spin.h"
 #include "core/vi.h"
 #include "core/wait.h"
 #include "os/os.h"

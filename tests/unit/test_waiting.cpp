@@ -9,35 +9,14 @@
 #include <future>
 
 #include "internal.hpp"
+#include "replaced.hpp"
 #include "support/net_address.hpp"
 #include "support/objects.hpp"
 #include "support/os_hooks.hpp"
 #include "support/tasks.hpp"
 
 using namespace vipl_test;
-
-namespace {
-
-/** The operations of a NIC handle's device, of which some are replaced for the life of the
- * object. */
-class Replaced {
-public:
-    explicit Replaced(VIP_NIC_HANDLE handle)
-        : nic(static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, handle))), before(nic->ops),
-          ops(*before)
-    {
-        nic->ops = &ops;
-    }
-    ~Replaced() { nic->ops = before; }
-    Replaced(const Replaced &) = delete;
-    Replaced &operator=(const Replaced &) = delete;
-
-    vipl_nic *const nic;
-    const vipl_backend *const before;
-    vipl_backend ops;
-};
-
-} // namespace
+using unit::Replaced;
 
 TEST_CASE("a request that a thread is about to get is not rejected before by closing", "[waiting]")
 {

@@ -1,49 +1,21 @@
 // SPDX-License-Identifier: MIT
 //
-// What the fault cases share: a setting that lasts as long as its object, and a connected pair
-// whose client alone has a fault plan. Faults are read when a NIC handle is opened, so the setting
-// is taken back as soon as the client's is.
+// What the fault cases share: a connected pair whose client alone has a fault plan. Faults are read
+// when a NIC handle is opened, so the setting is taken back as soon as the client's is.
 #ifndef VIPL_TESTS_FAULT_SCENE_HPP
 #define VIPL_TESTS_FAULT_SCENE_HPP
 
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "support/error_log.hpp"
 #include "support/objects.hpp"
+#include "support/setting.hpp"
 
 namespace vipl_test {
-
-/** An environment variable that has this value while the object lives. */
-class EnvironmentSetting {
-public:
-    EnvironmentSetting(const char *name, const std::string &value) : name_(name)
-    {
-        if (const char *before = std::getenv(name)) {
-            before_ = before;
-        }
-        setenv(name, value.c_str(), 1);
-    }
-    ~EnvironmentSetting()
-    {
-        if (before_) {
-            setenv(name_, before_->c_str(), 1);
-        } else {
-            unsetenv(name_);
-        }
-    }
-    EnvironmentSetting(const EnvironmentSetting &) = delete;
-    EnvironmentSetting &operator=(const EnvironmentSetting &) = delete;
-
-private:
-    const char *name_;
-    std::optional<std::string> before_;
-};
 
 /** A NIC handle opened under a plan. */
 inline std::unique_ptr<Nic> nic_with_faults(const std::string &plan)
