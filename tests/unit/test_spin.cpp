@@ -156,6 +156,27 @@ TEST_CASE("what comes while a thread spins costs no sleep, and the thread yields
     CHECK(spinner.polls == 1 + 16 * spinner.yields + 1); // the first is that of a call without a spin
 }
 
+TEST_CASE("a spin asks the device only if the poll filter does not know that nothing has come", "[spin]")
+{
+    Spinner spinner;
+    std::uint32_t head = 0;
+    vipl_poll_filter filter{};
+    filter.poll = [](vipl_poll_filter *) { return false; };
+    filter.words_plus_one = 2;
+    filter.words[0] = &head;
+    filter.values[0] = 1;
+    filter.due = vipl_ticks() + (UINT32_C(1) << 30);
+    vipl_store_ptr(&spinner.nic()->poll_filter, &filter);
+    CHECK(spinner.wait(20 * kUs) == VIP_SUCCESS); // another thread has moved it
+    CHECK(spinner.sleeps == 0);
+    CHECK(spinner.yields == 50); // no time passes but in these
+    CHECK(spinner.polls == 1);   // that of any call
+    head = 1;
+    CHECK(spinner.wait(20 * kUs) == VIP_SUCCESS);
+    CHECK(spinner.polls == 1 + 16 * spinner.yields + 1);
+    CHECK(spinner.sleeps == 0);
+}
+
 TEST_CASE("the spin is halved after long waits, down to none, and doubled after short ones, also asleep",
           "[spin]")
 {
