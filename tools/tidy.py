@@ -18,6 +18,7 @@ import time
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "vipl", "tidy")
+SETTINGS = [os.path.join(TOP, ".clang-tidy"), os.path.join(TOP, "src", "sockets", ".clang-tidy")]
 KEPT_S = 30 * 24 * 3600
 contents = {}
 
@@ -69,7 +70,7 @@ def main():
     build, jobs, folders = os.path.realpath(sys.argv[1]), int(sys.argv[2]), sys.argv[3:split]
     tidy = ["clang-tidy", "-quiet", "-p", build] + sys.argv[split + 1:]
     version = subprocess.run(["clang-tidy", "--version"], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
-    common = version + digest(os.path.join(TOP, ".clang-tidy")) + " ".join(sys.argv[split + 1:])
+    common = version + "".join(map(digest, SETTINGS)) + " ".join(sys.argv[split + 1:])
     os.makedirs(CACHE, exist_ok=True)
     for name in os.listdir(CACHE):
         if os.path.getmtime(os.path.join(CACHE, name)) < time.time() - KEPT_S:

@@ -39,12 +39,14 @@ static uint16_t port_of(const union address *address)
 static bool local_address(int fd, union address *out)
 {
     socklen_t length = sizeof(*out);
+    out->any.sa_family = AF_UNSPEC;
     return getsockname(fd, &out->any, &length) == 0 && sock_is_inet(&out->any, length);
 }
 
 static bool peer_address(int fd, union address *out)
 {
     socklen_t length = sizeof(*out);
+    out->any.sa_family = AF_UNSPEC;
     return getpeername(fd, &out->any, &length) == 0 && sock_is_inet(&out->any, length);
 }
 

@@ -83,7 +83,7 @@ static bool may_join(struct sock_conn *conn)
 static short kernel_ready(struct sock_conn *conn, short events)
 {
     struct pollfd fd = {.fd = conn->kernel, .events = events};
-    return poll(&fd, 1, 0) == 1 ? fd.revents : 0;
+    return (short)(poll(&fd, 1, 0) == 1 ? fd.revents : 0);
 }
 
 enum { NOTHING_YET = -1, LOST = -2 };
@@ -609,14 +609,14 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
         writes = now->again_ms == 0;
         break;
     case SOCK_JOINING:
-        now->kernel = conn->peer_commit == 0 ? POLLIN : 0;
+        now->kernel = (short)(conn->peer_commit == 0 ? POLLIN : 0);
         now->again_ms = LOOK_MS;
         break;
     default:
         break;
     }
     if (writes && (now->state == SOCK_STRIPPING || now->state == SOCK_UNKNOWN)) {
-        now->ready = kernel_ready(conn, POLLOUT) & (POLLOUT | POLLWRNORM);
+        now->ready = (short)(kernel_ready(conn, POLLOUT) & (POLLOUT | POLLWRNORM));
         now->kernel |= POLLOUT;
         now->again_ms = -1;
     }

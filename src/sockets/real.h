@@ -24,6 +24,7 @@
 #include <sys/uio.h>
 
 struct sock_real {
+// NOLINTBEGIN(bugprone-macro-parentheses): these are declarations
 #define SOCK_NAME(type, name, parameters, arguments) type(*name) parameters;
 #define SOCK_VARIADIC(type, name, command) type (*name)(int, command, ...);
 #define SOCK_LIST(name)
@@ -31,6 +32,7 @@ struct sock_real {
 #undef SOCK_NAME
 #undef SOCK_VARIADIC
 #undef SOCK_LIST
+    // NOLINTEND(bugprone-macro-parentheses)
 };
 /* Looks all of them up at the first call. */
 const struct sock_real *sock_real(void);

@@ -247,7 +247,7 @@ static int take_over(struct waiting *waiting)
         next += is_special ? 1 : 0;
         enum sock_state state = conn == NULL ? SOCK_PLAIN : sock_conn_state(conn);
         if (state == SOCK_PLAIN || state == SOCK_LISTENING) {
-            short events = waiting->kernel[i].fd < 0 ? 0 : waiting->kernel[i].revents;
+            short events = (short)(waiting->kernel[i].fd < 0 ? 0 : waiting->kernel[i].revents);
             waiting->fds[i].revents = (short)(events & (waiting->fds[i].events | ALWAYS | POLLNVAL));
             ready += waiting->fds[i].revents != 0 ? 1 : 0;
         }

@@ -32,10 +32,11 @@ int sock_select(int count, fd_set *in, fd_set *out, fd_set *except, uint64_t dea
 
 /* The program has made a set. */
 void sock_epoll_created(int fd);
-int sock_epoll_ctl(int set, int operation, int fd, struct epoll_event *event);
+int sock_epoll_ctl(int fd_of_set, int operation, int fd, struct epoll_event *event);
 /* Whether the library knows the set. */
 bool sock_epoll_is_known(int set);
-int sock_epoll_wait(int set, struct epoll_event *events, int most, uint64_t deadline, const sigset_t *mask);
+int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, uint64_t deadline,
+                    const sigset_t *mask);
 /* Leaves what the library itself has in a set out of the kernel's events. Returns the number that
  * is left. */
 int sock_epoll_strip(struct epoll_event *events, int count);

@@ -40,8 +40,8 @@ class Held:
 
 
 def shared_files(machine):
-    """Files in memory that processes share, and what is in the runtime folder."""
-    return sorted(os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []) + sorted(os.listdir(machine.runtime))
+    """What is in the runtime folder. Memory that processes share has no names (memfd)."""
+    return sorted(os.listdir(machine.runtime))
 
 
 def started(machine):
