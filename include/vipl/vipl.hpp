@@ -1079,6 +1079,7 @@ public:
             VipxConnectRequest(handle(), local.net(), remote.net(), VIPX_AT_ONCE, to_timeout(time), &out));
         return out;
     }
+    /** As above; throws. */
     VIP_VI_ATTRIBUTES connect_at_once(const address &local, const address &remote,
                                       std::chrono::milliseconds time = forever)
     {
