@@ -180,6 +180,8 @@ enum vipl_connect_kind {
 struct vipl_poll_hint {
     int fd; /* readable when poll() has work; -1: none */
     int ms; /* poll() must be called after this time; 0: there is work now; -1: no time limit */
+    /* set by core before finish_wait(): the sleep has ended, and fd was not readable then */
+    bool quiet;
 };
 
 struct vipl_backend {

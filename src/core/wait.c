@@ -184,6 +184,7 @@ static int sleep_leading(struct sleep *s, int ms)
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
+    s->hint.quiet = rc == VIPL_POLL_PROGRAM || rc == ETIMEDOUT;
     nic->ops->finish_wait(nic->be, &s->hint);
     return rc == ETIMEDOUT && most != ms ? 0 : rc; /* 0: only the backend's time limit is over */
 }
@@ -209,7 +210,7 @@ static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, str
     }
     leave_sleepers(&nic->sleepers, waiter);
     /* The waker was not signalled, and is not reset: a signal from now on ends the next sleep. */
-    if (rc == VIPL_POLL_OTHERS) {
+    if (rc == VIPL_POLL_OTHERS || rc == VIPL_POLL_PROGRAM) {
         return 0;
     }
     vipl_waker_reset(waiter->waker);

@@ -262,7 +262,7 @@ void vipl_pause(uint64_t ns);
  * handler has run. Descriptors < 0 are left out. `mask` is a sigset_t of the signals that are
  * blocked meanwhile; NULL leaves them as they are. Returns 0 if the first descriptor is readable or
  * is left out, VIPL_POLL_OTHERS if only others are, ETIMEDOUT, or EINTR. */
-enum { VIPL_POLL_OTHERS = -1 };
+enum { VIPL_POLL_OTHERS = -1, VIPL_POLL_PROGRAM = -2 };
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
 
 /* Descriptors of the program that are watched beside those of the library, as ppoll() watches them:
@@ -281,7 +281,8 @@ void vipl_more_fds_end(struct vipl_more_fds *more);
 /* Sets the revents of the program's array: what the last vipl_poll_more() found, or 0. */
 void vipl_more_fds_copy(const struct vipl_more_fds *more, struct pollfd *fds, bool found);
 /* vipl_poll() that also ends when one of the program's descriptors is ready, and notes their state.
- * `more` may be NULL. Also returns EINVAL: the process may not watch that many descriptors. */
+ * `more` may be NULL. Also returns VIPL_POLL_PROGRAM if only descriptors of the program are ready,
+ * and EINVAL: the process may not watch that many descriptors. */
 int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
                    const void *mask);
 /* Returns true if the last vipl_poll_more() found one of the program's descriptors ready. */

@@ -350,13 +350,15 @@ static int ask_kernel(struct epoll_waiting *waiting, int ms)
     return count;
 }
 
-/* Sleeps for the device and the kernel's set. Returns 0: look at both again; or -1. */
-static int sleep_for_device(struct epoll_waiting *waiting, struct vipl_stream_nic *nic, int ms)
+/* Sleeps for the device and the kernel's set. Returns 0, and whether the kernel's set has ended the
+ * sleep; or -1. */
+static int sleep_for_device(struct epoll_waiting *waiting, struct vipl_stream_nic *nic, int ms, bool *kernels)
 {
     struct pollfd fd = {.fd = sock_epoll_kernel(waiting->set), .events = POLLIN};
     vipl_cancel_restore(waiting->cancel);
     int rc = sock_sleep(nic, &fd, 1, ms, waiting->mask);
     vipl_cancel_off();
+    *kernels = rc == VIPL_POLL_OTHERS;
     if (rc == 0 || rc == VIPL_POLL_OTHERS || rc == ETIMEDOUT) {
         return 0;
     }
@@ -421,13 +423,14 @@ static int look_once(struct epoll_waiting *waiting, int ms)
     }
     ms = shorter(ms, again_ms);
     if (nic != NULL && ms != 0) {
-        if (sleep_for_device(waiting, nic, ms) < 0) {
+        bool kernels;
+        if (sleep_for_device(waiting, nic, ms, &kernels) < 0) {
             return -1;
         }
         ms = 0;
         trim_members(set);
         count = collect(set, waiting->events, waiting->most, &again_ms);
-        if (count > 0) {
+        if (count > 0 || !kernels) {
             return count;
         }
     }

@@ -317,7 +317,7 @@ inline void Card::fill(vipl_backend &table)
         return of(be).take_recv(vi, recv);
     };
     table.poll = [](vipl_be_nic *be) { of(be).poll(); };
-    table.prepare_wait = [](vipl_be_nic *, vipl_poll_hint *hint) { *hint = {-1, -1}; };
+    table.prepare_wait = [](vipl_be_nic *, vipl_poll_hint *hint) { *hint = {-1, -1, false}; };
     table.finish_wait = [](vipl_be_nic *, const vipl_poll_hint *) {};
 }
 

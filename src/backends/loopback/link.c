@@ -671,7 +671,9 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
         }
     }
     vipl_biased_unlock(&remote->rx);
-    vipl_store_relaxed(&remote->look_at_sockets, 1);
+    if (!hint->quiet || vipl_load_relaxed(&remote->timed) != 0) {
+        vipl_store_relaxed(&remote->look_at_sockets, 1);
+    }
     vipl_lo_filter_invalidate(be);
 }
 

@@ -112,6 +112,21 @@ static struct pollfd *join_fds(const int *fds, unsigned count, const struct vipl
     return set;
 }
 
+/* Which of the descriptors have ended the sleep, as vipl_poll_more() returns it. `n` of the
+ * library's are at the start of the set. */
+static int what_is_ready(const struct pollfd *set, nfds_t n, const int *fds, unsigned count)
+{
+    if (count == 0 || fds[0] < 0 || set[0].revents != 0) {
+        return 0;
+    }
+    for (nfds_t i = 1; i < n; i++) {
+        if (set[i].revents != 0) {
+            return VIPL_POLL_OTHERS;
+        }
+    }
+    return VIPL_POLL_PROGRAM;
+}
+
 int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
                    const void *mask)
 {
@@ -133,7 +148,7 @@ int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *m
     if (ready == 0) {
         return ETIMEDOUT;
     }
-    return count > 0 && fds[0] >= 0 && set[0].revents == 0 ? VIPL_POLL_OTHERS : 0;
+    return what_is_ready(set, n, fds, count);
 }
 
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
