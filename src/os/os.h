@@ -256,6 +256,15 @@ void vipl_waker_reset(struct vipl_waker *waker);
 /* The calling thread's; NULL: no descriptor or memory for one. */
 struct vipl_waker *vipl_thread_waker(void);
 
+/* A shared waker is a descriptor that one process sleeps on, in a poll set, and that another
+ * process signals, to which it was passed. It is never reset: the poll set reports each signal
+ * once (vipl_pollset_add_signals()). The process that signals does not trust the other one. */
+/* Returns an errno value; ENOTSUP: the system has no shared wakers. */
+int vipl_shared_waker_open(int *fd);
+/* Whether a descriptor that another process has passed is a shared waker. */
+bool vipl_shared_waker_is_valid(int fd);
+void vipl_shared_waker_signal(int fd);
+
 /* Sleeps for `ns` nanoseconds, less than a second, or until a signal handler has run. */
 void vipl_pause(uint64_t ns);
 /* Sleeps until a descriptor is readable or hung up, timeout_ms is over (-1: never), or a signal
@@ -310,6 +319,8 @@ int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag);
 /* Adds an end of a local socket, to be reported only when every process has closed the other
  * end. */
 int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag);
+/* Adds a shared waker, to be reported once after each signal or series of signals. */
+int vipl_pollset_add_signals(struct vipl_pollset *set, int fd, void *tag);
 void vipl_pollset_remove(struct vipl_pollset *set, int fd);
 /* Writes at most `max` ready members, and returns their number. Never blocks. */
 unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out, unsigned max);

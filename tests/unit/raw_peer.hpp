@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 
 #include "internal.hpp"
+#include "vipl/posix.h"
 #include "vipl/vipl.h"
 
 namespace unit {
@@ -31,11 +32,11 @@ inline void must(bool good, const char *what)
 /** The NIC handle whose peers are raw, and which makes progress only when it is told to. */
 class Victim {
 public:
-    Victim()
+    /** With these flags of VipxOpenNic(). */
+    explicit Victim(VIP_ULONG flags = 0)
     {
         setenv("VIPL_LOG", "off", 0); // errors are provoked here
-        char device[] = "loopback";
-        must(VipOpenNic(device, &handle) == VIP_SUCCESS, "VipOpenNic");
+        must(VipxOpenNic("loopback", flags, &handle) == VIP_SUCCESS, "VipxOpenNic");
         auto *nic = static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, handle));
         nic->linger_ms = 0;                        // a raw peer does not answer by itself
         nic->progress_mode = VIPL_PROGRESS_INLINE; // one thread: what happens is the same each time

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Receiving what comes over the sockets of links: wake-ups, and control messages. */
+/* Receiving what comes over the sockets of links: wake-ups, the peer's waker, and control
+ * messages. */
 #include "backends/loopback/control.h"
 
 #include <string.h>
@@ -32,6 +33,17 @@ static bool queue_control(struct lo_link *link, const uint8_t *bytes, size_t len
     return true;
 }
 
+/* Takes the waker that came beside a wake-up. Any other descriptor stays in `fds`, and so does a
+ * second waker. */
+static void take_waker(struct lo_link *link, int fds[2])
+{
+    bool has_one = vipl_load_relaxed(&link->peer_waker_plus_one) != 0;
+    if (fds[0] >= 0 && !has_one && vipl_shared_waker_is_valid(fds[0])) {
+        vipl_store_relaxed(&link->peer_waker_plus_one, (uint32_t)fds[0] + 1);
+        fds[0] = -1;
+    }
+}
+
 bool vipl_lo_control_receive(struct lo_link *link, bool all)
 {
     uint8_t bytes[LO_PACKET];
@@ -43,6 +55,9 @@ bool vipl_lo_control_receive(struct lo_link *link, bool all)
             return true; /* there is nothing more, or the peer has hung up */
         }
         bool is_control = length > 1;
+        if (!is_control) {
+            take_waker(link, fds);
+        }
         if (!is_control || !queue_control(link, bytes, length, fds)) {
             vipl_fd_close(fds[0]);
             vipl_fd_close(fds[1]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Control messages: two NIC handles that have a link connect further VIs over the link's socket,
- * which saves one socket per VI. The same socket carries wake-ups. The thread that reads the links'
- * sockets receives the control messages and queues them under rx; they are handled later, under the
- * registry's lock. A control message names the request that it is about by the claim word (slot,
- * generation) and the offer's number.
+ * which saves one socket per VI. The same socket carries wake-ups and the peer's waker. The thread
+ * that reads the links' sockets receives the control messages and queues them under rx; they are
+ * handled later, under the registry's lock. A control message names the request that it is about by
+ * the claim word (slot, generation) and the offer's number.
  */
 #ifndef VIPL_LOOPBACK_CONTROL_H
 #define VIPL_LOOPBACK_CONTROL_H
@@ -22,8 +22,9 @@ struct lo_control {
 };
 
 /* Receives the first message on the link's socket or, if `all`, a batch of them. Queues control
- * messages and drops wake-ups. The socket stays readable if there are more. Returns false if there
- * is no memory for a control message: the link then has to end. rx is held. */
+ * messages, takes the peer's waker and drops wake-ups. The socket stays readable if there are more.
+ * Returns false if there is no memory for a control message: the link then has to end. rx is
+ * held. */
 bool vipl_lo_control_receive(struct lo_link *link, bool all);
 /* Takes the oldest control message, which the caller frees. NULL: there is none. Takes rx. */
 struct lo_control *vipl_lo_control_take(struct lo_remote *remote);

@@ -168,6 +168,7 @@ static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid
     }
     link->source.kind = LO_SOURCE_LINK;
     link->source.fd = -1;
+    link->waker = (struct lo_source){LO_SOURCE_WAKER, -1};
     link->be = remote->be;
     link->shm.fd = -1;
     link->exports.fd = -1;
@@ -189,6 +190,21 @@ static void link_free(struct lo_link *link)
     vipl_lo_mapped_free(link);
     vipl_free(link->sessions);
     vipl_free(link);
+}
+
+/* Frees a link that was in the list. The waker leaves the poll set first, because the peer keeps it
+ * open. */
+static void link_close(struct lo_remote *remote, struct lo_link *link)
+{
+    vipl_lo_control_drop(link);
+    vipl_lo_link_free_closes(link);
+    if (link->waker.fd >= 0) {
+        vipl_pollset_remove(&remote->set, link->waker.fd);
+    }
+    vipl_fd_close(link->waker.fd);
+    vipl_fd_close((int)vipl_load_relaxed(&link->peer_waker_plus_one) - 1);
+    vipl_fd_close(link->source.fd);
+    link_free(link);
 }
 
 /* Maps the peer's export table, and closes the descriptor. Without the table all RDMA goes through
@@ -384,8 +400,36 @@ void vipl_lo_link_probe(struct lo_link *link, const struct vipl_peer_mark *mark)
 
 void vipl_lo_link_wake(struct lo_link *link)
 {
-    /* a failure is harmless: the socket is full, or hung up */
-    vipl_local_send(link->source.fd, "!", 1, NULL, 0);
+    uint32_t waker_plus_one = vipl_load_relaxed(&link->peer_waker_plus_one);
+    if (waker_plus_one != 0) {
+        vipl_shared_waker_signal((int)waker_plus_one - 1);
+    } else { /* a failure is harmless: the socket is full, or hung up */
+        vipl_local_send(link->source.fd, "!", 1, NULL, 0);
+    }
+}
+
+/* Passes the peer a waker, if both ends have the link and the system has shared wakers. The peer
+ * goes on waking by bytes if that fails. rx is held. */
+static void pass_waker(struct lo_remote *remote, struct lo_link *link)
+{
+    if (link->passes_waker || !link->confirmed) {
+        return;
+    }
+    int fd;
+    link->passes_waker = true;
+    if (vipl_shared_waker_open(&fd) != 0) {
+        return;
+    }
+    bool passed = vipl_pollset_add_signals(&remote->set, fd, &link->waker) == 0;
+    if (passed && vipl_local_send(link->source.fd, "!", 1, &fd, 1) != 0) {
+        vipl_pollset_remove(&remote->set, fd);
+        passed = false;
+    }
+    if (passed) {
+        link->waker.fd = fd;
+    } else {
+        vipl_fd_close(fd);
+    }
 }
 
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
@@ -448,12 +492,9 @@ static void remove_dead_links_locked(struct lo_remote *remote)
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
         if (link->dead != 0 && is_torn_down(link)) {
-            vipl_lo_control_drop(link);
             vipl_list_remove(&link->link);
             vipl_store_relaxed(&remote->link_count, remote->link_count - 1);
-            vipl_lo_link_free_closes(link);
-            vipl_fd_close(link->source.fd);
-            link_free(link);
+            link_close(remote, link);
         } else {
             left |= link->dead != 0;
         }
@@ -471,16 +512,22 @@ static void remove_dead_links(struct lo_remote *remote)
     }
 }
 
+/* The peer has woken one thread, and has cleared the mark before. Others may still sleep. rx is
+ * held. */
+static void woken_by(struct lo_remote *remote, struct lo_link *link)
+{
+    if (remote->waiting_threads > 0 && vipl_lo_ring_mark_asleep(&link->in)) {
+        (void)vipl_barrier_in_all();
+    }
+}
+
 /* Handles an event of a link's socket. rx is held. */
 static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup, bool all)
 {
     if (!vipl_lo_control_receive(link, all)) {
         lo_set_dead(link); /* receive_links() tears the link down */
     }
-    /* The peer has cleared the mark when it woke one thread. Others may still sleep. */
-    if (remote->waiting_threads > 0 && vipl_lo_ring_mark_asleep(&link->in)) {
-        (void)vipl_barrier_in_all();
-    }
+    woken_by(remote, link);
     if (hangup) { /* receive_links() receives the last messages, and then tears the link down */
         link->hung_up = true;
         vipl_store_relaxed(&link->tx_ended, 1);
@@ -563,6 +610,8 @@ static struct socket_events read_link_sockets(struct lo_remote *remote, bool all
         struct lo_source *source = ready[i].tag;
         if (source->kind == LO_SOURCE_LINK) {
             link_event(remote, (struct lo_link *)(void *)source, ready[i].hangup, all);
+        } else if (source->kind == LO_SOURCE_WAKER) {
+            woken_by(remote, VIPL_CONTAINER(source, struct lo_link, waker));
         } else {
             seen.sockets = true;
         }
@@ -637,7 +686,9 @@ static int prepare_links(struct lo_remote *remote)
     remote->waiting_threads++;
     int ms = mark_asleep_locked(remote) ? -1 : 1;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
-        ms = link_has_work(VIPL_CONTAINER(l, struct lo_link, link)) ? 0 : ms;
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        pass_waker(remote, link);
+        ms = link_has_work(link) ? 0 : ms;
     }
     vipl_biased_unlock(&remote->rx);
     return ms;
@@ -688,11 +739,7 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     struct vipl_list *l;
     while ((l = vipl_list_take(&remote->links)) != NULL) {
-        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        vipl_lo_control_drop(link);
-        vipl_lo_link_free_closes(link);
-        vipl_fd_close(link->source.fd);
-        link_free(link);
+        link_close(remote, VIPL_CONTAINER(l, struct lo_link, link));
     }
     vipl_pollset_close(&remote->setup);
     vipl_pollset_close(&remote->set);

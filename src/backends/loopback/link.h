@@ -2,7 +2,12 @@
 /*
  * A link connects two NIC handles of two processes. It has one socket and one shared segment with a
  * ring in each direction, and serves every VI between the two: a VI costs neither a descriptor nor
- * a ring. Bytes on the socket wake a sleeper, and its hang-up tells that the peer has died.
+ * a ring. The hang-up of the socket tells that the peer has died.
+ *
+ * A peer that sleeps is woken by a byte on the socket, until it has passed a shared waker (os.h)
+ * of this link, beside such a byte. A process passes one before it sleeps for the first time after
+ * both ends have the link. The peer may do with that waker what it likes: only its own messages
+ * depend on it.
  *
  * Locks: `rx` of the NIC's lo_remote (rank BACKEND_RX) guards the list of links, their receiving
  * side and their tables of sessions. A link's `tx` (rank BACKEND_TX) guards its sending side and
@@ -24,6 +29,7 @@
 
 enum lo_source_kind {
     LO_SOURCE_LINK,
+    LO_SOURCE_WAKER, /* of a link */
     LO_SOURCE_SETUP, /* the poll set of connecting, which is a member of the poll set of links */
     LO_SOURCE_SOCKET,
     LO_SOURCE_INCOMING,
@@ -120,7 +126,13 @@ struct lo_link {
     struct lo_mapped *mapped;
     uint32_t direct_access;      /* atomic: this process may access the peer's memory */
     uint32_t peer_direct_access; /* atomic: the peer may access this process's memory */
-    /* constant: this process makes barriers in all processes, and takes part in them */
+    /* rx: the shared waker that the peer signals; fd -1: not passed */
+    struct lo_source waker;
+    bool passes_waker; /* rx: this process has passed the waker, or has failed to */
+    /* atomic: the descriptor of the peer's shared waker, plus 1; 0: not received. Written once,
+     * under rx. */
+    uint32_t peer_waker_plus_one;
+    /* constant: this process takes part in barriers in all processes, and can make them */
     bool makes_barriers;
     /* the peer has the descriptor of this NIC handle's claim words; registry */
     bool claims_sent;
@@ -318,7 +330,7 @@ void vipl_lo_link_drop(struct lo_link *link);
 /* Sets the mark of the peer program, and finds out whether this process may access the peer's
  * memory. */
 void vipl_lo_link_probe(struct lo_link *link, const struct vipl_peer_mark *mark);
-/* Wakes the peer's sleepers by a byte on the socket. */
+/* Wakes the peer's sleepers. */
 void vipl_lo_link_wake(struct lo_link *link);
 
 /* Publishes a message whose place in the ring was claimed, releases `tx`, which the caller holds,

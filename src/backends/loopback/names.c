@@ -315,6 +315,7 @@ static void on_setup_event(struct lo_remote *remote, struct lo_source *source)
         vipl_lo_offer_event((struct lo_offer *)(void *)source);
         break;
     case LO_SOURCE_LINK:
+    case LO_SOURCE_WAKER:
     case LO_SOURCE_SETUP:
         break; /* these are members of the other poll set */
     }

@@ -41,6 +41,11 @@ int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag)
     return epoll_add(set, fd, 0, tag); /* EPOLLHUP is always reported */
 }
 
+int vipl_pollset_add_signals(struct vipl_pollset *set, int fd, void *tag)
+{
+    return epoll_add(set, fd, EPOLLIN | EPOLLET, tag);
+}
+
 void vipl_pollset_remove(struct vipl_pollset *set, int fd)
 {
     epoll_ctl(set->fd, EPOLL_CTL_DEL, fd, NULL);
