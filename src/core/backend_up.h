@@ -138,6 +138,9 @@ VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
  * all progress is made by the program's calls, returns true. The caller may hold a lock of the
  * backend. */
 bool vipl_up_request_flush(struct vipl_nic *nic);
+/* Whether the program opened the NIC handle with VIPX_INLINE: it waits in its own threads, and may
+ * sleep for each message. */
+bool vipl_up_waits_itself(const struct vipl_nic *nic);
 /* Wakes the thread that sleeps for the backend, because the backend has something new to wait
  * for. */
 void vipl_up_wake(struct vipl_nic *nic);

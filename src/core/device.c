@@ -212,7 +212,8 @@ VIP_RETURN vipl_device_open(const char *device, VIP_ULONG flags, void **handle)
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     reset_nic(nic);
     read_settings(nic);
-    if ((flags & VIPX_INLINE) != 0) {
+    nic->waits_itself = (flags & VIPX_INLINE) != 0;
+    if (nic->waits_itself) {
         nic->progress_mode = VIPL_PROGRESS_INLINE;
     }
     nic->quiet = (flags & VIPX_QUIET) != 0;
@@ -243,6 +244,11 @@ destroy_handle:
 put_nic:
     vipl_nic_put(nic);
     return rc;
+}
+
+bool vipl_up_waits_itself(const struct vipl_nic *nic)
+{
+    return nic->waits_itself;
 }
 
 /* --- closing --- */

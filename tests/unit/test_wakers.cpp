@@ -246,3 +246,11 @@ TEST_CASE("a waker whose peer has set its count and its flags as it likes does n
         CHECK(read(owned.fd, &count, sizeof count) == sizeof count);
     }
 }
+
+TEST_CASE("a NIC handle whose program waits itself makes no barriers before it sleeps", "[wakers]")
+{
+    const Scene ordinary, own(VIPX_INLINE);
+    CHECK(own.peer.out.shared->sleeps_properly == 0);
+    CHECK(ordinary.peer.out.shared->sleeps_properly == (ordinary.peer.link->makes_barriers ? 1 : 0));
+    CHECK(own.peer.link->makes_barriers == ordinary.peer.link->makes_barriers);
+}

@@ -243,8 +243,11 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     int error = vipl_local_peer(fd, &link->peer.pid, &user);
     link->source.fd = fd;
     link->makes_barriers = vipl_barrier_take_part() && vipl_barrier_in_all();
+    /* A program that may sleep for each message makes no barriers: one costs more than the fences
+     * of the messages that follow it. */
+    bool sleeps_properly = link->makes_barriers && !vipl_up_waits_itself(remote->be->core);
     vipl_store_release(&link->in.shared->sleeps_properly,
-                       link->makes_barriers ? 1 : 0); /* pairs with vipl_lo_ring_rely() */
+                       sleeps_properly ? 1 : 0); /* pairs with vipl_lo_ring_rely() */
     vipl_biased_lock(&remote->rx);
     if (error == 0) { /* last: another thread may get an event of it at once */
         error = vipl_pollset_add(&remote->set, fd, &link->source);
