@@ -303,8 +303,9 @@ struct pollfd;
 
 /**
  * VipCQWait() that also watches file descriptors of the program, as ppoll() does. The call ends
- * when the completion queue has an entry, when one of the descriptors is ready, when the time is
- * over, or when a signal handler has run. An entry is taken first: with VIP_SUCCESS the descriptors
+ * when the completion queue has an entry, when one of the descriptors is ready, when a
+ * VipConnectPeerRequest() of a VI of this queue has ended, when the time is over, or when a signal
+ * handler has run. An entry is taken first: with VIP_SUCCESS the descriptors
  * were not looked at, and all revents are 0. A program that always has entries looks at its
  * descriptors itself now and then. The thread is a waiter of the completion queue, as in
  * VipCQWait(), so no wake-up is lost between a look and the sleep, and the peer's message wakes the
@@ -324,7 +325,9 @@ struct pollfd;
  * @param ViHandle   Receives the VI, or NULL.
  * @param RecvQueue  Receives whether it is the VI's receive queue, with VIP_SUCCESS.
  * @return As VipCQWait(); VIP_NOT_DONE if a descriptor is ready (revents says how; a descriptor
- *         that is not open is ready with POLLNVAL); VIP_INVALID_PARAMETER also for more elements
+ *         that is not open is ready with POLLNVAL), or if a peer-to-peer request has ended
+ *         (VipConnectPeerDone() has the result; one call returns for it, which may return once for
+ *         several; all revents may be 0); VIP_INVALID_PARAMETER also for more elements
  *         than the system allows; VIP_ERROR_RESOURCE if there is no memory for them;
  *         VIP_ERROR_NOT_SUPPORTED for a shareable completion queue.
  */

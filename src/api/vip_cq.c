@@ -106,6 +106,8 @@ struct take {
     void *handle;
     void *vi;
     VIP_BOOLEAN recv;
+    bool watches; /* VipxCQWaitFds(): the end of a peer-to-peer request ends the wait as well */
+    bool request_ended;
 };
 
 static inline VIP_RETURN take_entry_locked(struct vipl_cq *cq, struct take *take)
@@ -128,6 +130,11 @@ static VIP_RETURN attempt_take(void *arg, struct vipl_waiter *waiter)
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = take_entry_locked(cq, take);
+    if (rc == VIP_NOT_DONE && take->watches && cq->request_ended) {
+        cq->request_ended = false;
+        take->request_ended = true;
+        rc = VIP_SUCCESS;
+    }
     if (rc == VIP_NOT_DONE && waiter != NULL) {
         vipl_list_append(&cq->waiters, &waiter->link);
     }
@@ -214,7 +221,7 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
 static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask,
                                  struct vipl_more_fds *fds, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
-    struct take take = {.handle = handle};
+    struct take take = {.handle = handle, .watches = fds != NULL};
     struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL, fds};
     if (vi == NULL || recv == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -229,6 +236,7 @@ static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const 
                                              : VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+    rc = take.request_ended ? VIP_NOT_DONE : rc;
     hand_out(&take, vi, recv, rc);
     vipl_nic_put(nic);
     return rc;
@@ -251,10 +259,12 @@ VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_H
 }
 
 /* Returns what a wait that watched descriptors as well returns to the program. With a time limit of
- * 0 there was no sleep that watched the descriptors, so they are polled at the end. */
+ * 0, and where a request had ended before, there was no sleep that watched the descriptors, so they
+ * are polled at the end. */
 static VIP_RETURN finish_wait_for_fds(struct vipl_more_fds *more, struct pollfd *fds, VIP_RETURN rc)
 {
-    if (rc == VIP_TIMEOUT && more->count > 0) {
+    bool unknown = rc == VIP_TIMEOUT || (rc == VIP_NOT_DONE && !vipl_more_fds_are_ready(more));
+    if (unknown && more->count > 0) {
         (void)vipl_poll_more(NULL, 0, more, 0, NULL);
         rc = vipl_more_fds_are_ready(more) ? VIP_NOT_DONE : rc;
     }

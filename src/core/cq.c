@@ -84,6 +84,7 @@ VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle
         vipl_store_ptr((void **)&cq->nic, nic);
         cq->queues = 0;
         cq->limit = (uint32_t)entries;
+        cq->request_ended = false;
         vipl_store_relaxed(&cq->count, 0);
         vipl_store_ptr(&cq->handle, h);
         vipl_list_append(&nic->cqs, &cq->nic_link);
@@ -128,6 +129,15 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
         vipl_pool_put(&cq_pool, cq);
     }
     return rc;
+}
+
+/* Wakes all waiters: those in VipCQWait() sleep again. */
+void vipl_cq_request_ended(struct vipl_cq *cq)
+{
+    vipl_biased_lock(&cq->lock);
+    cq->request_ended = true;
+    vipl_wake_all_locked(&cq->waiters);
+    vipl_biased_unlock(&cq->lock);
 }
 
 VIPL_NOINLINE void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)

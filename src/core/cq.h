@@ -7,6 +7,8 @@
 #ifndef VIPL_CORE_CQ_H
 #define VIPL_CORE_CQ_H
 
+#include <stdbool.h>
+
 #include "base/list.h"
 #include "base/pool.h"
 #include "core/ready_fd.h"
@@ -31,6 +33,9 @@ struct vipl_cq {
     struct vipl_list entries;  /* vipl_work.cq_link; guarded by lock */
     struct vipl_list waiters;  /* vipl_waiter.link; guarded by lock */
     struct vipl_list notifies; /* vipl_event.link, registered handlers; guarded by lock */
+    /* A peer-to-peer request of a VI of this queue has ended, and no VipxCQWaitFds() has returned
+     * for that yet; guarded by lock. */
+    bool request_ended;
     /* Readable while there are entries; NULL: the program has not asked for it; guarded by lock. */
     struct vipl_ready_fd *ready_fd;
 };
@@ -61,6 +66,9 @@ static inline void vipl_cq_unlist_locked(struct vipl_cq *cq, struct vipl_work *w
 void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work);
 /* Moves the entry of a work to the work's new memory. */
 void vipl_cq_move(struct vipl_cq *cq, struct vipl_work *from, struct vipl_work *to);
+/* A peer-to-peer request of a VI of the queue has ended: one call of VipxCQWaitFds() returns. The
+ * caller may hold the VI's locks. */
+void vipl_cq_request_ended(struct vipl_cq *cq);
 void vipl_cq_abandon_pool(void);
 
 #endif

@@ -349,6 +349,18 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
 
 /* --- into CONNECTED, or not --- */
 
+/* The VI's request has ended: wakes the threads that wait for that. Both locks are held. */
+static void announce_connect_locked(struct vipl_vi *vi)
+{
+    vipl_wake_all_locked(&vi->connect_waiters);
+    if (vi->connect_is_peer && vi->send.cq != NULL) {
+        vipl_cq_request_ended(vi->send.cq);
+    }
+    if (vi->connect_is_peer && vi->recv.cq != NULL && vi->recv.cq != vi->send.cq) {
+        vipl_cq_request_ended(vi->recv.cq);
+    }
+}
+
 bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote)
 {
     vipl_vi_lock(vi);
@@ -360,7 +372,7 @@ bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote)
         vi->peer_params = *remote;
         vipl_biased_allow(&vi->send.lock);
         vipl_biased_allow(&vi->recv.lock);
-        vipl_wake_all_locked(&vi->connect_waiters);
+        announce_connect_locked(vi);
     }
     vipl_vi_unlock(vi);
     return pending;
@@ -374,7 +386,7 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
         vi->connect_rc = rc;
         vi->requests_refused += rc == VIP_REJECT ? 1 : 0;
         vipl_recvs_take_back_locked(vi);
-        vipl_wake_all_locked(&vi->connect_waiters);
+        announce_connect_locked(vi);
     }
     vipl_vi_unlock(vi);
 }

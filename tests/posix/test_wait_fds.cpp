@@ -164,6 +164,93 @@ TEST_CASE("each of two threads of a NIC handle is woken by its own descriptor", 
     }
 }
 
+namespace {
+
+/** Each role: a request by a VI of a completion queue, and the calls that wait for its end. */
+void peer_request_of_queue(Peer &peer, VIP_ULONG transfer_size, VIP_RETURN expected)
+{
+    const Cq cq(peer.nic());
+    const Vi vi(peer.nic(), vi_attributes(VIP_SERVICE_RELIABLE_DELIVERY, transfer_size), nullptr, cq);
+    const Pipe pipe;
+    NetAddress server = peer.server_address(), client = peer.client_address();
+    NetAddress &local = peer.is_server() ? server : client, &remote = peer.is_server() ? client : server;
+    pollfd fd = pipe.watched();
+    VIP_VI_HANDLE of = nullptr;
+    VIP_BOOLEAN is_recv = VIP_FALSE;
+    REQUIRE_VIP(VipConnectPeerRequest(vi, local, remote, VIP_INFINITE));
+    REQUIRE_RC(VIP_NOT_DONE, VipxCQWaitFds(cq, &fd, 1, patience(), nullptr, &of, &is_recv));
+    EXPECT_EQ(0, fd.revents);
+    EXPECT(of == nullptr);
+    REQUIRE_RC(VIP_TIMEOUT, VipxCQWaitFds(cq, &fd, 1, 0, nullptr, &of, &is_recv)); // it returns once
+    REQUIRE_RC(expected, VipConnectPeerDone(vi, nullptr));
+    peer.sync();
+}
+
+} // namespace
+
+TWO_ROLE_CASE("a peer-to-peer request that is done ends the wait, once", "[VipxCQWaitFds][posix]") = {
+    [](Peer &peer) { peer_request_of_queue(peer, kTransferSize, VIP_SUCCESS); },
+    [](Peer &peer) { peer_request_of_queue(peer, kTransferSize, VIP_SUCCESS); },
+};
+
+TWO_ROLE_CASE("a peer-to-peer request that has failed ends the wait", "[VipxCQWaitFds][posix]") = {
+    [](Peer &peer) { peer_request_of_queue(peer, kTransferSize, VIP_INVALID_MTU); },
+    [](Peer &peer) { peer_request_of_queue(peer, kTransferSize - 1, VIP_INVALID_MTU); },
+};
+
+TEST_CASE("a peer-to-peer request that was done before hides no descriptor that is ready",
+          "[VipxCQWaitFds][posix]")
+{
+    const Nic nic, other;
+    const Cq cq(nic);
+    const Vi vi(nic, vi_attributes(), nullptr, cq), peer(other);
+    const Pipe pipe;
+    pollfd fd = pipe.watched();
+    VIP_VI_HANDLE of = nullptr;
+    VIP_BOOLEAN is_recv = VIP_FALSE;
+    const std::string one = unique_discriminator(), two = unique_discriminator();
+    REQUIRE_VIP(VipConnectPeerRequest(vi, nic.address(one), nic.address(two), patience()));
+    REQUIRE_VIP(VipConnectPeerRequest(peer, other.address(two), other.address(one), patience()));
+    REQUIRE_VIP(VipConnectPeerWait(vi, nullptr));
+    REQUIRE_VIP(VipConnectPeerWait(peer, nullptr));
+    pipe.write();
+    REQUIRE_RC(VIP_NOT_DONE, VipxCQWaitFds(cq, &fd, 1, 0, nullptr, &of, &is_recv));
+    EXPECT_EQ(POLLIN, fd.revents);
+}
+
+TEST_CASE("a peer-to-peer request that is done wakes a thread that follows another one",
+          "[VipxCQWaitFds][posix]")
+{
+    const Nic nic, other;
+    const Cq cq(nic), unused(nic);
+    const Vi vi(nic, vi_attributes(), nullptr, cq), peer(other);
+    const Pipe pipe;
+    pollfd fd = pipe.watched();
+    VIP_RETURN rc = VIP_SUCCESS, led = VIP_SUCCESS;
+    std::future<void> leader, caller;
+    const std::string one = unique_discriminator(), two = unique_discriminator();
+    REQUIRE_VIP(VipConnectPeerRequest(vi, nic.address(one), nic.address(two), VIP_INFINITE));
+    begin_call(leader, [&] {
+        VIP_VI_HANDLE of = nullptr;
+        VIP_BOOLEAN is_recv = VIP_FALSE;
+        led = VipxCQWaitFds(unused, &fd, 1, patience(), nullptr, &of, &is_recv);
+    });
+    begin_call(caller, [&] {
+        VIP_VI_HANDLE of = nullptr;
+        VIP_BOOLEAN is_recv = VIP_FALSE;
+        rc = VipxCQWaitFds(cq, nullptr, 0, patience(), nullptr, &of, &is_recv);
+    });
+    REQUIRE_VIP(VipConnectPeerRequest(peer, other.address(two), other.address(one), patience()));
+    REQUIRE_VIP(VipConnectPeerWait(peer, nullptr));
+    caller.get();
+    REQUIRE_RC(VIP_NOT_DONE, rc);
+    REQUIRE_VIP(VipConnectPeerDone(vi, nullptr));
+    pipe.write();
+    leader.get();
+    REQUIRE_RC(VIP_NOT_DONE, led);
+    EXPECT_EQ(POLLIN, fd.revents);
+}
+
 TEST_CASE("without time the queue and the descriptors are looked at once", "[VipxCQWaitFds][posix]")
 {
     QueuedPair pair;
