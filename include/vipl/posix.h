@@ -40,9 +40,10 @@ extern "C" {
  *   finds the listener. A program that only has the descriptor, and has never called
  *   VipConnectWait(), does not listen. A listener ends with VipCloseNic() and with its process.
  * - **A listener that does not answer** in time is #VIP_TIMEOUT, at the time limit, as without the
- *   flag: its program is busy, or stopped. A program that closes its NIC handle while it has the
- *   request rejects it (#VIP_REJECT). If the last listener is killed, the call returns
- *   #VIP_NO_MATCH within 200 ms.
+ *   flag: its program is busy, or stopped. A program that closes its NIC handle after
+ *   VipConnectWait() has returned the request, and does not answer it, rejects it (#VIP_REJECT). A
+ *   request that it has not returned is another listener's, if there is one. If the last listener
+ *   closes its NIC handle or is killed, the call returns #VIP_NO_MATCH within 200 ms.
  * - **What is known at once**: over loopback, everything. Over tcp the host must answer: it refuses
  *   the connection (#VIP_NO_MATCH), or the network says that it cannot be reached
  *   (#VIP_NOT_REACHABLE); of a host that says nothing the call learns only when the time is up. A

@@ -268,8 +268,9 @@ struct vipl_backend {
     /* Accepts a request; may block for the requester's reply. VIP_TIMEOUT: the requester has gone.
      * On success the backend has called vipl_up_connected() for the VI. */
     VIP_RETURN (*conn_accept)(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
-    /* Ends a request without a connection, whether or not the program has taken the request.
-     * `answer`: the backend tells the requester that the request was rejected. */
+    /* Ends a request without a connection. `answer`: the backend tells the requester that the
+     * request was rejected. If not, the NIC handle is closing and its program has not taken the
+     * request, which goes on as if this listener had not been there. */
     void (*conn_reject)(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
     /* The VI leaves CONNECTED, and core is about to flush its queues. From now on a peer that
      * fetches from the buffers of a pending send must notice that the send is over. Both locks of

@@ -117,10 +117,11 @@ void vipl_conns_close(struct vipl_nic *nic)
     vipl_mutex_lock(&nic->lock);
     while (!vipl_list_empty(&nic->conns)) {
         struct vipl_conn *conn = VIPL_CONTAINER(nic->conns.next, struct vipl_conn, link);
-        count_waiting_locked(nic, conn->state == VIPL_CONN_WAITING ? (uint32_t)-1 : 0);
+        bool is_taken = conn->state != VIPL_CONN_WAITING;
+        count_waiting_locked(nic, is_taken ? 0 : (uint32_t)-1);
         conn->state = VIPL_CONN_ANSWERING;
         vipl_mutex_unlock(&nic->lock);
-        nic->ops->conn_reject(nic->be, conn, true);
+        nic->ops->conn_reject(nic->be, conn, is_taken);
         vipl_mutex_lock(&nic->lock);
         free_conn_locked(conn);
     }

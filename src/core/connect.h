@@ -43,8 +43,8 @@ VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, cons
 VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 
-/* Rejects the requests that have no answer. The NIC handle is closing, and no call uses it any
- * more. */
+/* Rejects the requests that VipConnectWait() has returned and that have no answer. The others are
+ * left to other listeners. The NIC handle is closing, and no call uses it any more. */
 void vipl_conns_close(struct vipl_nic *nic);
 void vipl_conn_abandon_pool(void);
 

@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include <vipl/posix.h>
+
 #include "conformance/connect_roles.hpp"
+#include "readiness.hpp"
 #include "stopped.hpp"
 #include "support/tasks.hpp"
 
@@ -24,14 +27,16 @@ public:
               const Nic nic;
               const Vi vi(nic);
               ready_.open();
-              const Incoming incoming = wait_for_request(nic, nic.address(name));
-              took_.open();
-              if (!accepts) {
-                  for (;;) {
+              VIP_RETURN rc = VIP_TIMEOUT;
+              while (rc == VIP_TIMEOUT) { // over tcp two may take a request, and one gets it
+                  const Incoming incoming = wait_for_request(nic, nic.address(name));
+                  took_.open();
+                  while (!accepts) {
                       pause();
                   }
+                  rc = VipConnectAccept(incoming.connection, vi);
               }
-              REQUIRE_VIP(VipConnectAccept(incoming.connection, vi));
+              REQUIRE_VIP(rc);
               end_.pass(); // the connection is to be there for as long as the case
           })
     {
@@ -140,4 +145,103 @@ TEST_CASE("a request goes past a process that waits for it and is stopped",
     REQUIRE_VIP(asker.ask(name)); // of the one before the first has heard, and that it is over
     first.finish();
     second.finish();
+}
+
+namespace {
+
+/** A NIC handle that listens, and has heard of a request that its program has not asked for. */
+struct Closing {
+    explicit Closing(const std::string &name) { expect_no_request(nic, nic.address(name), 0); }
+    void await_request() const { expect_readable(fd_of(VIPX_FD_CONNECT, nic)); }
+
+    const Nic nic;
+};
+
+VIP_RETURN ask_at_once(const Asker &asker, const Vi &vi, const std::string &name)
+{
+    VIP_VI_ATTRIBUTES attributes{};
+    NetAddress local = asker.nic.address("x"), remote = asker.nic.address(name);
+    return VipxConnectRequest(vi, local, remote, VIPX_AT_ONCE, VIP_INFINITE, &attributes);
+}
+
+void accept_next(const std::string &name)
+{
+    const Nic nic;
+    const Vi vi(nic);
+    REQUIRE_VIP(VipConnectAccept(wait_for_request(nic, nic.address(name)).connection, vi));
+}
+
+} // namespace
+
+TEST_CASE("a request that no VipConnectWait has returned goes past a NIC handle that is closed",
+          "[VipCloseNic][posix]")
+{
+    const std::string name = unique_discriminator();
+    auto closing = std::make_unique<Closing>(name);
+    Asker asker;
+    std::future<VIP_RETURN> answer = std::async(std::launch::async, [&] { return asker.ask(name); });
+    closing->await_request();
+    closing.reset();
+    accept_next(name);
+    REQUIRE_VIP(answer.get());
+}
+
+TEST_CASE("a request that no VipConnectWait has returned goes past a NIC handle that is closed, to a process",
+          "[VipCloseNic][posix][private][fork]")
+{
+    const std::string name = unique_discriminator();
+    Gate asks, listens;
+    Fork child([&] {
+        asks.pass();
+        Asker asker;
+        REQUIRE_VIP(asker.ask(name));
+    });
+    Fork next([&] {
+        listens.pass();
+        accept_next(name);
+    });
+    auto closing = std::make_unique<Closing>(name);
+    asks.open();
+    closing->await_request();
+    closing.reset();
+    listens.open();
+    next.finish();
+    child.finish();
+}
+
+TEST_CASE(
+    "a request at once that no VipConnectWait has returned is VIP_NO_MATCH when the NIC handle is closed",
+    "[VipCloseNic][posix]")
+{
+    const std::string name = unique_discriminator();
+    auto closing = std::make_unique<Closing>(name);
+    const Asker asker;
+    const Vi vi(asker.nic);
+    std::future<VIP_RETURN> answer =
+        std::async(std::launch::async, [&] { return ask_at_once(asker, vi, name); });
+    closing->await_request();
+    closing.reset();
+    REQUIRE_RC(VIP_NO_MATCH, answer.get());
+}
+
+TEST_CASE("a request that VipConnectWait has returned is rejected by the close of the NIC handle",
+          "[VipCloseNic][posix]")
+{
+    const std::string name = unique_discriminator();
+    auto closing = std::make_unique<Closing>(name);
+    Asker asker;
+    std::future<VIP_RETURN> answer = std::async(std::launch::async, [&] { return asker.ask(name); });
+    wait_for_request(closing->nic, closing->nic.address(name));
+    closing.reset();
+    REQUIRE_RC(VIP_REJECT, answer.get());
+}
+
+TEST_CASE("a request whose time was up before the listener looked is not returned", "[VipConnectWait][posix]")
+{
+    const std::string name = unique_discriminator();
+    const Closing listener(name);
+    const Nic nic;
+    const Vi vi(nic);
+    REQUIRE_RC(VIP_TIMEOUT, request(vi, nic.address("x"), nic.address(name), kMoment));
+    expect_no_request(listener.nic, listener.nic.address(name), 0);
 }

@@ -163,11 +163,11 @@ bool vipl_lo_incoming_taken(struct lo_incoming *in)
     return in->taken;
 }
 
-void vipl_lo_incoming_reject(struct lo_incoming *in)
+void vipl_lo_incoming_reject(struct lo_incoming *in, bool answer)
 {
     lo_conn_of(in->conn)->incoming = NULL;
     in->conn = NULL; /* core frees it */
-    if (in->taken || claim_incoming(in)) {
+    if (answer) {
         reply_incoming(in, LO_REPLY_REJECT, 0);
     }
     incoming_end(in);

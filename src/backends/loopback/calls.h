@@ -61,7 +61,7 @@ void vipl_lo_incomings_look(struct lo_remote *remote);
 /* As vipl_backend.conn_taken, .conn_reject and .conn_accept. vipl_lo_incoming_accept() releases and
  * retakes the registry's lock while it waits. */
 bool vipl_lo_incoming_taken(struct lo_incoming *in);
-void vipl_lo_incoming_reject(struct lo_incoming *in);
+void vipl_lo_incoming_reject(struct lo_incoming *in, bool answer);
 VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in, struct vipl_vi *vi);
 
 /* Answers an incoming symmetric request that is the counterpart of this one, if both are PENDING.

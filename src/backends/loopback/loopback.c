@@ -390,14 +390,15 @@ static VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn,
     return rc;
 }
 
-/* Rejects a request of this process. If the program has not taken it, the NIC handle is closing: it
- * is claimed first. */
-static void reject_offer(struct lo_offer *offer)
+/* Rejects a request of this process, or leaves it to other listeners: the offer then ends with the
+ * listener. */
+static void reject_offer(struct lo_offer *offer, bool answer)
 {
     struct lo_request *request = offer->request;
     struct vipl_vi *vi = request->vi;
-    uint32_t taken = lo_claim_word(request->claim.generation, LO_TAKEN, offer->number);
-    if (vipl_lo_claim_read(&request->claim) == taken || claim_offer(offer)) {
+    lo_conn_of(offer->conn)->offer = NULL;
+    offer->conn = NULL; /* core frees it */
+    if (answer) {
         vipl_lo_request_end(request);
         vipl_up_connect_failed(vi, VIP_REJECT);
     }
@@ -406,12 +407,11 @@ static void reject_offer(struct lo_offer *offer)
 static void lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
 {
     (void)be;
-    (void)answer; /* core has no conn of a requester that has gone */
     vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn_of(conn)->offer != NULL) {
-        reject_offer(lo_conn_of(conn)->offer);
+        reject_offer(lo_conn_of(conn)->offer, answer);
     } else if (lo_conn_of(conn)->incoming != NULL) {
-        vipl_lo_incoming_reject(lo_conn_of(conn)->incoming);
+        vipl_lo_incoming_reject(lo_conn_of(conn)->incoming, answer);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }

@@ -456,8 +456,8 @@ void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
             incoming->rejected = true;
             vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED,
                                   VIP_SUCCESS);
-        } else if (mine) {
-            end_incoming(incoming);
+        } else if (mine && vipl_list_empty(&incoming->offers)) {
+            end_incoming(incoming); /* the requester repeats it: another process may listen */
         }
     }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);

@@ -342,15 +342,20 @@ static void on_request(struct tcp_conn *conn)
     }
 }
 
-/* Something comes although the peer must wait for the reply. Mostly it is the end of the stream; in
- * any case the connection ends. */
-static void on_pending_readable(struct tcp_conn *conn)
+/* Whether nothing has come since the request, as the peer must wait for the reply. What comes is
+ * mostly the end of the stream, and ends the connection in any case. */
+static bool is_requester_waiting(struct tcp_conn *conn)
 {
-    struct vipl_conn *request = conn->request;
     uint8_t byte;
     struct vipl_iov one = {&byte, 1};
     size_t n = 0;
-    if (vipl_socket_receive(conn->fd, &one, 1, &n) == EAGAIN) {
+    return vipl_socket_receive(conn->fd, &one, 1, &n) == EAGAIN;
+}
+
+static void on_pending_readable(struct tcp_conn *conn)
+{
+    struct vipl_conn *request = conn->request;
+    if (is_requester_waiting(conn)) {
         return;
     }
     tcp_request_of(request)->conn = NULL;
@@ -370,6 +375,21 @@ static struct tcp_conn *take_request_conn(struct vipl_conn *request)
         conn->request = NULL;
     }
     return conn;
+}
+
+/* A requester that probes several ports may have withdrawn the request, because another program has
+ * accepted it, before this process has seen the end of the connection. */
+bool vipl_tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
+{
+    struct tcp_nic *nic = tcp_nic_of(be);
+    vipl_biased_lock(&nic->lock);
+    struct tcp_conn *conn = tcp_request_of(request)->conn;
+    bool waits = conn != NULL && is_requester_waiting(conn);
+    if (conn != NULL && !waits) {
+        vipl_tcp_conn_close(take_request_conn(request));
+    }
+    vipl_tcp_unlock(nic);
+    return waits;
 }
 
 /* Tells core that the connection is open. Returns false if the VI does not wait for it any more;
@@ -424,10 +444,8 @@ void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, boo
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_biased_lock(&nic->lock);
     struct tcp_conn *conn = take_request_conn(request);
-    if (conn != NULL && answer) {
-        vipl_tcp_reply_refuse(conn, TCP_REJECTED, VIP_SUCCESS);
-    } else if (conn != NULL) {
-        vipl_tcp_conn_close(conn);
+    if (conn != NULL) {
+        vipl_tcp_reply_refuse(conn, answer ? TCP_REJECTED : TCP_NO_LISTENER, VIP_SUCCESS);
     }
     vipl_tcp_unlock(nic);
 }

@@ -36,9 +36,11 @@ static inline struct tcp_request *tcp_request_of(struct vipl_conn *conn)
     return vipl_conn_area(conn);
 }
 
-/* The backend's operations listen, unlisten, conn_accept and conn_reject; no lock is held. */
+/* The backend's operations listen, unlisten, conn_taken, conn_accept and conn_reject; no lock is
+ * held. */
 VIP_RETURN vipl_tcp_listen(struct vipl_be_nic *be, const struct vipl_address *local);
 void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
+bool vipl_tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request);
 VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi);
 void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, bool answer);
 

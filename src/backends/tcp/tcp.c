@@ -278,13 +278,6 @@ static VIP_RETURN tcp_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
     return VIP_SUCCESS; /* an idle VI costs the backend nothing */
 }
 
-static bool tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
-{
-    (void)be;
-    (void)request; /* the requester has sent its request only here, and waits for a reply */
-    return true;
-}
-
 /* An idle VI costs the backend nothing. No peer reads from this process's buffers directly, and
  * what is received later finds the queues empty: there is nothing to revoke. */
 static void tcp_vi_noop(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -378,7 +371,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .conns_look = vipl_tcp_poll,
     .connect = vipl_tcp_connect,
     .connect_cancel = vipl_tcp_connect_cancel,
-    .conn_taken = tcp_conn_taken,
+    .conn_taken = vipl_tcp_conn_taken,
     .conn_accept = vipl_tcp_conn_accept,
     .conn_reject = vipl_tcp_conn_reject,
     .revoke = tcp_vi_noop,
