@@ -5,7 +5,8 @@
 usage: peers.py PEERS [CRASHES] [SIDES, as aab] [MISTAKE]
 
 Each peer is a process with one request, whose id is the peer's number. Without SIDES all ask for the pair of addresses that
-they have themselves, the hardest case. A peer has its name first, then it sends its request to all names of the other side.
+they have themselves, the hardest case. A peer has its name first, then it sends its request to the first name of the other
+side that is there, and to the others after a while.
 A peer that hears of a smaller request may answer it: its own word goes from P to B (no other can answer it), the other's from P
 to ('T', n) to ('A', n), then it says ACCEPT. A peer that hears of a greater one sends its own there, if it has not. A word
 that is P again is announced. MISTAKE: no-back, no-announce, no-busy (its own word stays P), stays-busy.
@@ -15,9 +16,11 @@ from collections import namedtuple
 
 from explore import Violation, explore
 
-# step: start, bind, offer (to the name `at`), sleep, busy, claimed, accepted (and about to say so), over, dead.
+# step: start, bind, offer (to the name `at`), found (it sleeps, and has asked one name), again (as offer), sleep, busy,
+# claimed, accepted (and about to say so), over, dead.
 # word: P, B, ('T', q), ('A', q) by the answering peer q, E. `at` is also whom it answers, `other` whom it is connected to.
 Peer = namedtuple('Peer', 'step at word bound result other')
+ASLEEP = ('sleep', 'found')
 # The request of `asker`, before `asked`. to_asked, to_asker: packets under way. seen, by `asked`: nothing, available, stale.
 Connection = namedtuple('Connection', 'asker asked to_asked to_asker asker_open asked_open seen')
 
@@ -106,7 +109,7 @@ class Peers:
         word = me.word if self.mistake in ('no-busy', 'stays-busy') else 'P'
         if self.mistake != 'no-busy':
             cs = self.announce(cs, p)
-        free = me._replace(step='sleep', at=0, word=word)
+        free = me._replace(step='found', at=0, word=word)
         return ('%d %s %d' % (p, why, me.at), (put(ps, p, free), tidy(cs), crashes))
 
     def answers(self, state, p):
@@ -134,17 +137,22 @@ class Peers:
         me = ps[p]
         if me.step == 'bind':
             return [('%d has its name' % p, (put(ps, p, me._replace(step='offer', at=0, bound=True)), cs, crashes))]
-        if me.step == 'offer':
-            following = me._replace(at=me.at + 1) if me.at + 1 < self.peers else me._replace(step='sleep', at=0)
+        if me.step in ('offer', 'again'):
+            before = cs
             cs = self.ask(ps, cs, p, me.at)
+            following = me._replace(at=me.at + 1) if me.at + 1 < self.peers else me._replace(step='sleep', at=0)
+            if me.step == 'offer' and cs != before:
+                following = me._replace(step='found', at=0)
             return [('%d asks %d' % (p, me.at), (put(ps, p, following), tidy(cs), crashes))]
         if me.step in ('busy', 'claimed', 'accepted'):
             return [self.answers(state, p)]
         out = []
+        if me.step == 'found' and me.word == 'P':
+            out.append(('%d has waited' % p, (put(ps, p, me._replace(step='again', at=0)), cs, crashes)))
         for i, c in enumerate(cs):
-            if me.step == 'sleep' and c.asker == p and c.asker_open:
+            if me.step in ASLEEP and c.asker == p and c.asker_open:
                 out += self.as_asker(state, p, i)
-            if me.step == 'sleep' and c.asked == p and c.asked_open:
+            if me.step in ASLEEP and c.asked == p and c.asked_open:
                 out += self.as_asked(state, p, i)
         return out
 
@@ -159,7 +167,7 @@ class Peers:
             if me.step == 'start':
                 out.append(('%d begins' % p, (put(ps, p, me._replace(step='bind')), cs, crashes)))
             unread = any(c.asker == p and c.to_asker for c in cs)
-            if me.step == 'sleep' and not unread and (me.word == 'P' or me.word[0] == 'T'):
+            if me.step in ASLEEP and not unread and (me.word == 'P' or me.word[0] == 'T'):
                 over = me._replace(step='over', word='E', bound=False, result='time')
                 out.append(('%d gives up' % p, (put(ps, p, over), tidy(hung_up(cs, p)), crashes)))
             if crashes and me.step not in ('start', 'over', 'dead'):
@@ -182,7 +190,7 @@ class Peers:
 
     def check_quiet(self, state):
         ps, cs, _ = state
-        sleeping = [p for p in range(self.peers) if ps[p].step == 'sleep']
+        sleeping = [p for p in range(self.peers) if ps[p].step in ASLEEP]
         for p in sleeping:
             if ps[p].word != 'P':
                 raise Violation('%d is %s for good' % (p, ps[p].word))
@@ -190,7 +198,7 @@ class Peers:
                 if self.fits(p, q) and ps[q].word == 'P':
                     raise Violation('%d and %d ask for each other and do not meet' % (p, q))
         for c in cs:
-            if (ps[c.asked].step == 'sleep' and c.asked_open and not c.asker_open) or \
+            if (ps[c.asked].step in ASLEEP and c.asked_open and not c.asker_open) or \
                     (ps[c.asker].step in ('over', 'dead') and c.asker_open):
                 raise Violation('left behind: %s' % (c,))
 

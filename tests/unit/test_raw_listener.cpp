@@ -150,6 +150,7 @@ struct Scene {
         REQUIRE(VipCreateVi(victim.handle, &attributes, nullptr, nullptr, &vi) == VIP_SUCCESS);
         if (symmetric) {
             REQUIRE(request(10000) == VIP_SUCCESS);
+            progress(21); // the first name alone has it before
         }
     }
     ~Scene()

@@ -16,8 +16,12 @@
 
 enum {
     FIRST_MS = 2,  /* for a program to take the request before its pending socket is made */
+    PEER_MS = 20,  /* for the first peer to answer before other places are asked */
     AGAIN_MS = 100 /* between tries after a shortage */
 };
+
+/* Of the id of a symmetric request that has met no other one when it began. */
+#define LO_EARLIER (UINT64_C(1) << 63)
 
 static char socket_kind(const struct lo_request *request)
 {
@@ -167,12 +171,13 @@ static bool offer_to_place(struct lo_request *request, struct lo_name *name, uns
     return error == 0;
 }
 
-/* Offers the request at each of those places. Returns the places that have a listener. */
-static uint32_t offer_to_places(struct lo_request *request, struct lo_name *name, uint32_t places)
+/* Offers the request at each of those places, or `once`: at the first that has a listener. Returns
+ * the places that have one. */
+static uint32_t offer_to_places(struct lo_request *request, struct lo_name *name, uint32_t places, bool once)
 {
     uint32_t found = 0;
     int fd = -1;
-    for (unsigned place = 0; place < LO_PLACES; place++) {
+    for (unsigned place = 0; place < LO_PLACES && !(once && found != 0); place++) {
         if ((places >> place & 1) != 0 && offer_to_place(request, name, place, &fd)) {
             found |= UINT32_C(1) << place;
         }
@@ -241,7 +246,8 @@ static bool offer_to_peer(struct lo_request *request, const struct lo_known *kno
 }
 
 /* Offers the request to every listener that does not have it. `at_first`: only to those listeners
- * that were found for the discriminator before, if one of them is still there. */
+ * that were found for the discriminator before, if one of them is still there; a symmetric request
+ * to the first that is there, which is its peer unless several requests have the same address. */
 static void offer_everywhere(struct lo_request *request, bool at_first)
 {
     request->listener_full = false;
@@ -261,10 +267,10 @@ static void offer_everywhere(struct lo_request *request, bool at_first)
         ~(vipl_lo_own_places(user, socket_kind(request), hash) | offered_places(request) | request->shunned);
     struct lo_name name;
     vipl_lo_name_begin(&name, user, socket_kind(request), hash);
-    if (is_known && offer_to_places(request, &name, places & known->places) != 0) {
+    if (is_known && offer_to_places(request, &name, places & known->places, false) != 0) {
         return; /* as above */
     }
-    (void)offer_to_places(request, &name, places & ~offered_places(request));
+    (void)offer_to_places(request, &name, places & ~offered_places(request), request->peer && at_first);
     if (!request->peer) {
         known->link = known->hash == hash ? known->link : 0;
         known->hash = hash;
@@ -317,17 +323,19 @@ void vipl_lo_claims_close(struct lo_remote *remote)
 }
 
 /* When the second step of a new request is due, its pending socket: FIRST_MS later, in which most
- * requests are taken; at once if there is no listener that could take it. */
+ * requests are taken; at once if there is no listener that could take it. Of a symmetric request
+ * that is to ask more places. */
 static uint64_t first_step_at(const struct lo_request *request)
 {
     if (request->peer) {
-        return VIPL_NO_DEADLINE;
+        return vipl_list_empty(&request->offers) ? VIPL_NO_DEADLINE : vipl_deadline(PEER_MS);
     }
     return vipl_list_empty(&request->offers) ? vipl_now_ns() : vipl_deadline(FIRST_MS);
 }
 
 /* A symmetric request gets its name before it is offered: of two that begin at the same time one
- * sees the other. */
+ * sees the other. The one that sees none gets a greater id than all that see it: it answers them at
+ * once, and need not be offered itself. */
 VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
 {
     struct lo_remote *remote = vipl_lo_prepare(request->nic);
@@ -338,6 +346,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
         !vipl_lo_claim_begin(claims, &request->claim)) {
         return VIP_ERROR_RESOURCE;
     }
+    request->id &= ~LO_EARLIER;
     if (request->peer) {
         request->socket = vipl_lo_socket_open(remote, 'p', vipl_lo_hash_of(&request->local));
         if (request->socket == NULL) {
@@ -346,6 +355,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
         }
     }
     offer_everywhere(request, true);
+    request->id |= vipl_list_empty(&request->offers) && !request->short_of ? LO_EARLIER : 0;
     if (nobody_listens(request)) {
         vipl_lo_claim_end(claims, &request->claim);
         return VIP_NO_MATCH;
@@ -738,7 +748,7 @@ void vipl_lo_offer_back(struct lo_request *request, unsigned place)
     clear_dead_place(request, place);
     if ((offered_places(request) >> place & 1) == 0) {
         vipl_lo_name_begin(&name, vipl_local_user(), socket_kind(request), vipl_lo_hash_of(&request->remote));
-        (void)offer_to_places(request, &name, UINT32_C(1) << place);
+        (void)offer_to_places(request, &name, UINT32_C(1) << place, false);
     }
 }
 
