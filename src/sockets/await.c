@@ -7,6 +7,7 @@
 #include "sockets/conn.h"
 #include "sockets/handshake.h"
 #include "sockets/signals.h"
+#include "sockets/wait.h"
 
 enum { BRIEF_MS = 2 }; /* a server's write that must not wait, for the outcome */
 static const uint64_t ns_per_ms = 1000000;
@@ -19,6 +20,7 @@ struct awaiting {
     struct pollfd fds[SOCK_LOOKED_AT + 2];
     unsigned count;
     int ms;
+    struct vipl_stream_nic *nic; /* what the thread drives: the device that connects its own VI */
 };
 
 static void wake_awaiting(struct sock_hook *hook)
@@ -37,11 +39,14 @@ static void add_fd(struct awaiting *awaiting, struct sock_conn *conn, const stru
     }
 }
 
+/* The device of another connection's VI, which nobody may drive, is looked at now and then. */
 static void advance_other(struct sock_conn *conn, void *arg)
 {
+    struct awaiting *awaiting = arg;
     struct sock_now now = sock_conn_advance(conn, 0);
     if (!sock_state_is_over(now.state) && now.state != SOCK_HELLO_SENT) {
-        add_fd(arg, conn, &now);
+        now.again_ms = now.nic != awaiting->nic && now.nic != NULL ? SOCK_OTHER_MS : now.again_ms;
+        add_fd(awaiting, conn, &now);
     }
 }
 
@@ -51,12 +56,17 @@ static int wait_for(struct awaiting *awaiting, struct sock_conn *conn, const str
 {
     awaiting->count = 0;
     awaiting->ms = vipl_ms_left(deadline);
+    awaiting->nic = now->nic;
     sock_handshakes_each(advance_other, awaiting);
     add_fd(awaiting, conn, now);
     awaiting->fds[awaiting->count++] = (struct pollfd){.fd = awaiting->waker->fd, .events = POLLIN};
-    int rc = poll(awaiting->fds, awaiting->count, awaiting->ms);
-    if (rc < 0 && errno == EINTR && (deadline != VIPL_NO_DEADLINE || !sock_signals_restart())) {
+    int rc = sock_sleep(now->nic, awaiting->fds, awaiting->count, awaiting->ms, NULL);
+    sock_handshakes_look();
+    if (rc == EINTR && (deadline != VIPL_NO_DEADLINE || !sock_signals_restart())) {
         return EINTR;
+    }
+    if (rc != 0 && rc != VIPL_POLL_OTHERS && rc != ETIMEDOUT && rc != EINTR) {
+        return rc;
     }
     return vipl_now_ns() >= deadline ? EAGAIN : 0;
 }

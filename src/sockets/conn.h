@@ -79,14 +79,15 @@ struct sock_conn {
     bool is_client;                 /* constant once the connection is in the table */
     bool is_own;                    /* a client's, whose listener is in this process, until that was helped */
     bool has_part;                  /* a part of a message has come */
-    bool has_spun;                  /* JOINING: this process has looked again and again for a short time */
     bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */
     bool strips_message; /* STRIPPING: a message of the peer may come first */
     uint8_t strips;      /* STRIPPING: bytes of the handshake that come first, or after the message */
     uint8_t peer_commit; /* the peer's COMMIT byte; 0: it has not come */
     uint64_t since;      /* when HELLO was sent, or the connection accepted */
     uint64_t patience;   /* how long a write waits for the outcome, from `since` on; nanoseconds */
+    uint64_t join_by;    /* JOINING: when the connection stays with TCP */
     uint8_t nonce[SOCK_NONCE_BYTES];
+    uint8_t peer_nonce[SOCK_NONCE_BYTES];
     struct sock_hello peer;
 };
 enum { SOCK_SHUT_READ = 1, SOCK_SHUT_WRITE = 2 };
@@ -144,6 +145,8 @@ struct sock_now {
     short kernel;
     /* sock_conn_advance() is to be called again after this number of milliseconds; -1: no need. */
     int again_ms;
+    /* The device that connects the VI: the thread waits for it by sock_sleep(); NULL: none. */
+    struct vipl_stream_nic *nic;
 };
 
 /* Brings the handshake of a connection forward as far as it goes without blocking, and returns what
@@ -164,6 +167,9 @@ void sock_handshake_close_locked(struct sock_conn *conn);
 /* Begins, for a client's connection that connect() has made or begun to make. `is_own_process`: the
  * listener is in this process. */
 void sock_handshake_begin(struct sock_conn *conn, bool is_own_process);
+/* To be called by a thread that has waited for a device: brings those handshakes forward whose VIs
+ * are connected, or could not be, whichever thread waits for the connection. No lock is held. */
+void sock_handshakes_look(void);
 /* Around a fork: the handshakes of this process end, so that only one process has the rest of
  * each. */
 void sock_handshake_before_fork(void);

@@ -93,8 +93,9 @@ struct vipl_stream_nic *sock_device(void)
 static void drive(void *nic)
 {
     int rc = 0;
-    while (rc == 0 || rc == EINTR) {
+    while (rc == 0 || rc == VIPL_POLL_OTHERS || rc == EINTR) {
         rc = vipl_stream_nic_wait(nic, NULL, 0, -1, NULL);
+        sock_handshakes_look();
     }
     vipl_log(VIPL_LOG_ERROR, "sockets: a device cannot be waited for any more: error %d", rc);
 }

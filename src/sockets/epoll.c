@@ -61,6 +61,7 @@ static void clear_set(struct sock_epoll *set, int fd)
     set->by_fd = NULL;
     set->room = 0;
     set->moved = set->has_own = set->has_members = set->series = 0;
+    set->nic = set->joins = NULL;
     set->ready_count = set->sleepers = 0;
     set->is_watched = set->is_signalled = false;
     vipl_list_init(&set->handshakes);
@@ -267,6 +268,7 @@ static int enter_handshake(struct sock_entry *entry)
     entry->place = SOCK_IN_HANDSHAKE;
     entry->again_at = 0;
     entry->told = 0;
+    entry->nic = NULL;
     vipl_list_append(&entry->set->handshakes, &entry->member_link);
     return epoll_ctl(entry->set->own, EPOLL_CTL_ADD, entry->fd, &event) == 0 ? 0 : errno;
 }

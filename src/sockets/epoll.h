@@ -54,6 +54,7 @@ struct sock_entry {
     uint32_t arrivals;
     uint32_t rooms;               /* as of the last report, see vipl_stream_arrivals() and _rooms() */
     uint64_t again_at;            /* of a handshake: when to look again */
+    struct vipl_stream_nic *nic;  /* of a handshake: the device that connects the VI; NULL: none */
     struct vipl_list member_link; /* the set's handshakes, or its member sets */
     struct vipl_list ready_link;  /* guarded by the ready lock, as the next one */
     struct vipl_list changed_link;
@@ -79,6 +80,7 @@ struct sock_epoll {
     /* atomic: the device that a thread which waits drives; those of other streams have threads of
      * their own. Valid while `moved` is not 0. */
     void *nic;
+    void *joins;          /* atomic: a device that connects a VI of `handshakes`; NULL: none */
     uint32_t has_own;     /* atomic: the library's set is made */
     uint32_t has_members; /* atomic: member sets */
     uint32_t series;      /* atomic, relaxed: waits that ended without a look at the kernel's set */

@@ -50,6 +50,7 @@ static uint32_t ready_in_handshake(struct sock_entry *entry, struct sock_conn *c
     uint32_t ready = (uint32_t)(uint16_t)now.ready & wanted;
     *edges = ready & ~entry->told;
     entry->told = ready;
+    entry->nic = now.nic;
     entry->again_at = now.again_ms < 0 ? UINT64_MAX : vipl_now_ns() + (uint64_t)now.again_ms * 1000000;
     sock_epoll_expect_locked(entry, (short)(now.kernel & ~now.ready));
     return ready;
@@ -115,14 +116,16 @@ static unsigned count_ready(struct sock_epoll *set)
     return count;
 }
 
-/* Puts the handshakes whose time has come on the ready list. Returns the milliseconds until the
- * next one; -1: there is none. */
+/* Puts the handshakes whose time has come on the ready list, and notes a device that connects a VI.
+ * Returns the milliseconds until the next one; -1: there is none. */
 static int time_handshakes(struct sock_epoll *set)
 {
     uint64_t next = UINT64_MAX;
+    struct vipl_stream_nic *joins = NULL;
     uint64_t now = vipl_list_empty(&set->handshakes) ? 0 : vipl_now_ns();
     for (struct vipl_list *l = set->handshakes.next; l != &set->handshakes; l = l->next) {
         struct sock_entry *entry = VIPL_CONTAINER(l, struct sock_entry, member_link);
+        joins = entry->nic != NULL ? entry->nic : joins;
         if (entry->again_at <= now) {
             entry->again_at = UINT64_MAX;
             keep_ready(entry);
@@ -130,6 +133,7 @@ static int time_handshakes(struct sock_epoll *set)
             next = entry->again_at < next ? entry->again_at : next;
         }
     }
+    vipl_store_ptr(&set->joins, joins); /* pairs with nic_of() */
     return vipl_ms_left(next);
 }
 
@@ -233,13 +237,6 @@ static struct sock_file *member_of(struct sock_epoll *set, unsigned n)
     return found;
 }
 
-/* The device that a thread drives which waits for the set's own entries; NULL: none is moved. */
-static struct vipl_stream_nic *nic_of(struct sock_epoll *set)
-{
-    return vipl_load_relaxed(&set->moved) == 0 ? NULL
-                                               : vipl_load_ptr(&set->nic); /* pairs with enter_library() */
-}
-
 /* A thread drives one device; a second one gets a thread of its own. */
 static struct vipl_stream_nic *either(struct vipl_stream_nic *one, struct vipl_stream_nic *other)
 {
@@ -247,6 +244,14 @@ static struct vipl_stream_nic *either(struct vipl_stream_nic *one, struct vipl_s
         sock_device_drive(other);
     }
     return one != NULL ? one : other;
+}
+
+/* The device that a thread drives which waits for the set's own entries; NULL: none is moved, or
+ * about to be. */
+static struct vipl_stream_nic *nic_of(struct sock_epoll *set)
+{
+    return vipl_load_relaxed(&set->moved) != 0 ? vipl_load_ptr(&set->nic)    /* pairs with enter_library() */
+                                               : vipl_load_ptr(&set->joins); /* and time_handshakes() */
 }
 
 static struct vipl_stream_nic *trim_members(struct sock_epoll *set)
@@ -359,6 +364,7 @@ static int sleep_for_device(struct epoll_waiting *waiting, struct vipl_stream_ni
     int rc = sock_sleep(nic, &fd, 1, ms, waiting->mask);
     vipl_cancel_off();
     *kernels = rc == VIPL_POLL_OTHERS;
+    sock_handshakes_look();
     if (rc == 0 || rc == VIPL_POLL_OTHERS || rc == ETIMEDOUT) {
         return 0;
     }
@@ -422,6 +428,10 @@ static int look_once(struct epoll_waiting *waiting, int ms)
         }
     }
     ms = shorter(ms, again_ms);
+    void *joins = vipl_load_ptr(&set->joins); /* pairs with time_handshakes() */
+    if (joins != NULL && joins != nic) {
+        ms = shorter(ms, SOCK_OTHER_MS);
+    }
     if (nic != NULL && ms != 0) {
         bool kernels;
         if (sleep_for_device(waiting, nic, ms, &kernels) < 0) {

@@ -6,6 +6,11 @@
  *     client: HELLO                          V or T    data
  *     server:         WELCOME or DECLINE     V or T    data       (nothing after DECLINE, but data)
  *
+ * Within the host, the client's VI requests its connection before HELLO, and HELLO says by which
+ * address the server's VI is to request its own: so the VIs are connected by two messages of
+ * theirs, the server's request and the client's answer, while WELCOME is under way. A thread that
+ * waits sleeps for the VIs' device and for the kernel's sockets at once.
+ *
  * The client always sends its byte, even if the server declines or writes data at once; it sends T
  * at any time before V when it does not want to wait any longer. The server sends its byte if it
  * has sent WELCOME. So each end knows which bytes of the handshake come before the program's, and a
@@ -16,13 +21,11 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
-#include "base/lock_rank.h"
 #include "base/log.h"
 #include "sockets/conn.h"
 #include "sockets/fault.h"
@@ -31,52 +34,15 @@
 #include "vipl/posix.h"
 
 enum {
-    JOIN_MS = 2000,       /* for the VIs to be connected */
-    SPIN_US = 300,        /* in which two ends that are not busy connect their VIs */
-    LOOK_MS = 1,          /* between two looks at a VI that is being connected */
+    JOIN_MS = 2000,       /* for the VIs to be connected, once both ends know that they want it */
     PART_MS = 1000,       /* for the rest of a message to come */
     PART_LOOK_MS = 5,     /* between two looks for it */
     COMMIT_MS = 100,      /* close(): for the peer's last byte */
     PATIENCE_MS = 1000,   /* a client's write, for the outcome */
     OWN_PATIENCE_MS = 20, /* the same, if this process has the other end too: perhaps one thread */
-    MOST_JOINING = 256    /* VIs of this process that are being connected at once */
+    MOST_EARLY = 128      /* VIs that are being connected, where a client's still waits for WELCOME */
 };
 static const uint64_t ns_per_ms = 1000000;
-static const uint64_t ns_per_us = 1000;
-
-/* The connections whose handshake has begun, without the servers' that have not decided: a thread
- * that waits for one brings them all forward, because it may be the only one of the process. */
-static struct vipl_mutex list_lock = VIPL_MUTEX_INIT(VIPL_RANK_SOCK_LIST);
-static struct vipl_list handshakes = {&handshakes, &handshakes}; /* sock_conn.link; guarded by list_lock */
-static uint32_t joining_count;                                   /* guarded by list_lock */
-
-static void enter_list(struct sock_conn *conn)
-{
-    vipl_mutex_lock(&list_lock);
-    vipl_list_remove(&conn->link);
-    vipl_list_append(&handshakes, &conn->link);
-    vipl_mutex_unlock(&list_lock);
-}
-
-static void leave_list(struct sock_conn *conn)
-{
-    vipl_mutex_lock(&list_lock);
-    vipl_list_remove(&conn->link);
-    joining_count -= conn->joins ? 1 : 0;
-    conn->joins = false;
-    vipl_mutex_unlock(&list_lock);
-}
-
-/* Returns false if too many VIs are being connected. */
-static bool may_join(struct sock_conn *conn)
-{
-    enter_list(conn);
-    vipl_mutex_lock(&list_lock);
-    conn->joins = joining_count < MOST_JOINING;
-    joining_count += conn->joins ? 1 : 0;
-    vipl_mutex_unlock(&list_lock);
-    return conn->joins;
-}
 
 /* --- the kernel's socket --- */
 
@@ -137,6 +103,7 @@ static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum 
         hello.host_length = (uint8_t)vipl_stream_nic_address(conn->device, hello.host);
         hello.window = vipl_stream_own_window();
         memcpy(hello.nonce, conn->nonce, sizeof(hello.nonce));
+        memcpy(hello.peer_nonce, conn->peer_nonce, sizeof(hello.peer_nonce));
         memcpy(hello.device, sock_device_name(), strlen(sock_device_name()));
         hello.user = vipl_local_user();
     }
@@ -148,7 +115,7 @@ static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum 
 
 static void drop_stream(struct sock_conn *conn)
 {
-    leave_list(conn);
+    sock_pending_leave(conn);
     if (conn->stream != NULL) {
         vipl_stream_close(conn->stream);
         conn->stream = NULL;
@@ -210,17 +177,66 @@ static bool part_is_late(struct sock_conn *conn)
     return !conn->has_part;
 }
 
+static void write_address(VIP_NET_ADDRESS *to, const uint8_t *host, unsigned length, const uint8_t *nonce)
+{
+    uint8_t *bytes = (uint8_t *)to + offsetof(VIP_NET_ADDRESS, HostAddress);
+    to->HostAddressLen = (VIP_UINT16)length;
+    to->DiscriminatorLen = SOCK_NONCE_BYTES;
+    memcpy(bytes, host, length);
+    memcpy(bytes + length, nonce, SOCK_NONCE_BYTES);
+}
+
+/* Makes the stream, and requests its connection to the peer's, within `ms`. */
+static enum sock_reason begin_join(struct sock_conn *conn, VIP_ULONG ms)
+{
+    union {
+        VIP_NET_ADDRESS address;
+        uint8_t room[sizeof(VIP_NET_ADDRESS) + SOCK_HOST_BYTES + SOCK_NONCE_BYTES];
+    } own = {0}, peer = {0};
+    uint8_t host[SOCK_HOST_BYTES];
+    struct vipl_stream_nic *nic = conn->device;
+    if (sock_fault_is(SOCK_FAULT_STREAM) || vipl_stream_new(nic, &conn->stream) != 0) {
+        return SOCK_NO_STREAM;
+    }
+    unsigned length = vipl_stream_nic_address(nic, host);
+    uint8_t nonce[SOCK_NONCE_BYTES];
+    memcpy(nonce, conn->peer_nonce, sizeof(nonce));
+    nonce[0] ^= sock_fault_is(SOCK_FAULT_JOIN) ? 1 : 0;
+    write_address(&own.address, host, length, conn->nonce);
+    write_address(&peer.address, conn->peer.host, conn->peer.host_length, nonce);
+    VIP_RETURN rc = VipConnectPeerRequest(vipl_stream_vi(conn->stream), &own.address, &peer.address, ms);
+    return rc == VIP_SUCCESS ? SOCK_MOVED_TO_VIPL : SOCK_NOT_CONNECTED;
+}
+
+/* Within the host, where the server's VI has the same NIC address, the client's VI requests its
+ * connection before the server knows of it: so the server's request finds that one, and the two
+ * need no other word. */
+static enum sock_reason begin_early(struct sock_conn *conn)
+{
+    conn->peer.host_length = (uint8_t)vipl_stream_nic_address(conn->device, conn->peer.host);
+    return sock_device_is_local() && sock_pending_join(conn, MOST_EARLY) ? begin_join(conn, VIP_INFINITE)
+                                                                         : SOCK_MOVED_TO_VIPL;
+}
+
 static bool say_hello(struct sock_conn *conn)
 {
+    enum sock_reason reason = SOCK_NO_STREAM;
     conn->device = sock_device();
     if (conn->device == NULL) {
-        stay(conn, SOCK_NO_DEVICE, false, 0);
-    } else if (vipl_entropy(conn->nonce, sizeof(conn->nonce)) != 0 || !put_message(conn, SOCK_HELLO, 0)) {
-        stay(conn, SOCK_NO_STREAM, false, 0);
-    } else {
-        conn->since = vipl_now_ns();
-        sock_conn_change_locked(conn, SOCK_HELLO_SENT);
+        reason = SOCK_NO_DEVICE;
+    } else if (vipl_entropy(conn->nonce, sizeof(conn->nonce)) == 0 &&
+               vipl_entropy(conn->peer_nonce, sizeof(conn->peer_nonce)) == 0) {
+        reason = begin_early(conn);
     }
+    if (reason == SOCK_MOVED_TO_VIPL && !put_message(conn, SOCK_HELLO, 0)) {
+        reason = SOCK_NO_STREAM;
+    }
+    if (reason != SOCK_MOVED_TO_VIPL) {
+        stay(conn, reason, false, 0);
+        return true;
+    }
+    conn->since = vipl_now_ns();
+    sock_conn_change_locked(conn, SOCK_HELLO_SENT);
     return true;
 }
 
@@ -237,38 +253,10 @@ static bool step_connecting(struct sock_conn *conn)
     return say_hello(conn);
 }
 
-static void write_address(VIP_NET_ADDRESS *to, const uint8_t *host, unsigned length, const uint8_t *nonce)
+/* An end that knows that the other one wants its VI to be connected. */
+static enum sock_reason begin_late(struct sock_conn *conn)
 {
-    uint8_t *bytes = (uint8_t *)to + offsetof(VIP_NET_ADDRESS, HostAddress);
-    to->HostAddressLen = (VIP_UINT16)length;
-    to->DiscriminatorLen = SOCK_NONCE_BYTES;
-    memcpy(bytes, host, length);
-    memcpy(bytes + length, nonce, SOCK_NONCE_BYTES);
-}
-
-/* Makes the stream, and requests its connection to the peer's. */
-static enum sock_reason begin_join(struct sock_conn *conn)
-{
-    union {
-        VIP_NET_ADDRESS address;
-        uint8_t room[sizeof(VIP_NET_ADDRESS) + SOCK_HOST_BYTES + SOCK_NONCE_BYTES];
-    } own = {0}, peer = {0};
-    uint8_t host[SOCK_HOST_BYTES];
-    struct vipl_stream_nic *nic = conn->device;
-    if (!may_join(conn)) {
-        return SOCK_NOT_CONNECTED;
-    }
-    if (sock_fault_is(SOCK_FAULT_STREAM) || vipl_stream_new(nic, &conn->stream) != 0) {
-        return SOCK_NO_STREAM;
-    }
-    unsigned length = vipl_stream_nic_address(nic, host);
-    if (sock_fault_is(SOCK_FAULT_JOIN)) {
-        conn->peer.nonce[0] ^= 1;
-    }
-    write_address(&own.address, host, length, conn->nonce);
-    write_address(&peer.address, conn->peer.host, conn->peer.host_length, conn->peer.nonce);
-    VIP_RETURN rc = VipConnectPeerRequest(vipl_stream_vi(conn->stream), &own.address, &peer.address, JOIN_MS);
-    return rc == VIP_SUCCESS ? SOCK_MOVED_TO_VIPL : SOCK_NOT_CONNECTED;
+    return sock_pending_join(conn, SOCK_MOST_JOINING) ? begin_join(conn, JOIN_MS) : SOCK_NOT_CONNECTED;
 }
 
 /* The client reads the server's first bytes. */
@@ -309,11 +297,12 @@ static bool step_hello_sent(struct sock_conn *conn)
         stay(conn, why, false, 0);
         return true;
     }
-    enum sock_reason reason = begin_join(conn);
+    enum sock_reason reason = conn->stream == NULL ? begin_late(conn) : SOCK_MOVED_TO_VIPL;
     if (reason != SOCK_MOVED_TO_VIPL) {
         put_byte(conn, SOCK_COMMIT_TCP);
         stay(conn, reason, false, 1);
     } else {
+        conn->join_by = vipl_deadline(JOIN_MS);
         sock_conn_change_locked(conn, SOCK_JOINING);
     }
     return true;
@@ -350,8 +339,9 @@ static bool answer(struct sock_conn *conn)
     if (conn->device == NULL || sock_fault_is(SOCK_FAULT_DECLINE)) {
         return decline(conn, SOCK_NO_DEVICE);
     }
-    enum sock_reason reason =
-        vipl_entropy(conn->nonce, sizeof(conn->nonce)) == 0 ? begin_join(conn) : SOCK_NO_STREAM;
+    memcpy(conn->nonce, conn->peer.peer_nonce, sizeof(conn->nonce));
+    memcpy(conn->peer_nonce, conn->peer.nonce, sizeof(conn->peer_nonce));
+    enum sock_reason reason = begin_late(conn);
     if (reason != SOCK_MOVED_TO_VIPL) {
         return decline(conn, reason);
     }
@@ -359,6 +349,7 @@ static bool answer(struct sock_conn *conn)
         stay(conn, SOCK_NOT_CONNECTED, false, 1); /* the client has gone */
         return true;
     }
+    conn->join_by = vipl_deadline(JOIN_MS);
     sock_conn_change_locked(conn, SOCK_JOINING);
     return true;
 }
@@ -425,24 +416,6 @@ static bool refuse(struct sock_conn *conn, enum sock_reason reason)
     return true;
 }
 
-/* Asks for the result of the VI's request. Nothing tells this thread when there is one, and the
- * peer's thread is most likely at the same place: so the thread looks again for a short time, once
- * for each connection. */
-static VIP_RETURN join_result(struct sock_conn *conn)
-{
-    VIP_VI_HANDLE vi = vipl_stream_vi(conn->stream);
-    VIP_RETURN rc = VipConnectPeerDone(vi, NULL);
-    if (rc == VIP_NOT_DONE && !conn->has_spun) {
-        uint64_t end = vipl_now_ns() + SPIN_US * ns_per_us;
-        conn->has_spun = true;
-        while (rc == VIP_NOT_DONE && vipl_now_ns() < end) {
-            sched_yield();
-            rc = VipConnectPeerDone(vi, NULL);
-        }
-    }
-    return rc;
-}
-
 static bool step_joining(struct sock_conn *conn)
 {
     if (!take_commit(conn)) {
@@ -455,8 +428,8 @@ static bool step_joining(struct sock_conn *conn)
     if (sock_fault_is(SOCK_FAULT_DIE)) {
         vipl_process_end();
     }
-    VIP_RETURN rc = join_result(conn);
-    if (rc == VIP_NOT_DONE) {
+    VIP_RETURN rc = VipConnectPeerDone(vipl_stream_vi(conn->stream), NULL);
+    if (rc == VIP_NOT_DONE && vipl_now_ns() < conn->join_by) {
         return false;
     }
     if (rc != VIP_SUCCESS || sock_fault_is(SOCK_FAULT_COMMIT)) {
@@ -481,7 +454,7 @@ static bool step_committing(struct sock_conn *conn)
         return false;
     }
     if (conn->peer_commit == SOCK_COMMIT_VIPL) {
-        leave_list(conn);
+        sock_pending_leave(conn);
         vipl_stream_begin(conn->stream, conn->peer.window);
         sock_stats_count(SOCK_MOVED_TO_VIPL);
         sock_conn_change_locked(conn, SOCK_MOVED);
@@ -597,6 +570,7 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
 {
     bool writes = (wanted & POLLOUT) != 0;
     now->kernel = POLLIN;
+    now->nic = conn->stream != NULL ? conn->device : NULL;
     switch (now->state) {
     case SOCK_CONNECTING:
         now->kernel = POLLOUT;
@@ -610,7 +584,7 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
         break;
     case SOCK_JOINING:
         now->kernel = (short)(conn->peer_commit == 0 ? POLLIN : 0);
-        now->again_ms = LOOK_MS;
+        now->again_ms = vipl_ms_left(conn->join_by);
         break;
     default:
         break;
@@ -707,7 +681,7 @@ void sock_handshake_close_locked(struct sock_conn *conn)
     default:
         break;
     }
-    leave_list(conn);
+    sock_pending_leave(conn);
 }
 
 void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
@@ -716,26 +690,33 @@ void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
     conn->is_client = true;
     conn->is_own = is_own_process;
     conn->patience = (is_own_process ? OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
-    enter_list(conn);
+    sock_pending_enter(conn);
     while (sock_handshake_step_locked(conn)) {
     }
     vipl_mutex_unlock(&conn->lock);
 }
 
-void sock_handshakes_each(void (*each)(struct sock_conn *conn, void *arg), void *arg)
+/* Brings the handshake forward if the VI's request has ended. */
+static void step_if_joined(struct sock_conn *conn)
 {
-    struct sock_conn *some[SOCK_LOOKED_AT];
-    unsigned count = 0;
-    vipl_mutex_lock(&list_lock);
-    for (struct vipl_list *l = handshakes.next; l != &handshakes && count < SOCK_LOOKED_AT; l = l->next) {
-        struct sock_conn *conn = VIPL_CONTAINER(l, struct sock_conn, link);
-        if (sock_file_get_used(&conn->file)) {
-            some[count++] = conn;
-        }
+    VIP_VI_STATE state = VIP_STATE_CONNECT_PENDING;
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_BOOLEAN empty[2];
+    vipl_mutex_lock(&conn->lock);
+    if (sock_conn_state(conn) == SOCK_JOINING) {
+        VipQueryVi(vipl_stream_vi(conn->stream), &state, &attributes, &empty[0], &empty[1]);
     }
-    vipl_mutex_unlock(&list_lock);
+    while (state != VIP_STATE_CONNECT_PENDING && sock_handshake_step_locked(conn)) {
+    }
+    vipl_mutex_unlock(&conn->lock);
+}
+
+void sock_handshakes_look(void)
+{
+    struct sock_conn *some[SOCK_MOST_JOINING];
+    unsigned count = sock_pending_joining(some);
     for (unsigned i = 0; i < count; i++) {
-        each(some[i], arg);
+        step_if_joined(some[i]);
         sock_conn_put(some[i]);
     }
 }
@@ -749,11 +730,4 @@ static void give_up_for_fork(struct sock_conn *conn, void *unused)
 void sock_handshake_before_fork(void)
 {
     sock_handshakes_each(give_up_for_fork, NULL);
-}
-
-void sock_handshake_forked(void)
-{
-    vipl_mutex_init(&list_lock, VIPL_RANK_SOCK_LIST);
-    vipl_list_init(&handshakes);
-    joining_count = 0;
 }

@@ -20,7 +20,8 @@ enum {
     ADDRESS = 44,
     DEVICE = 60,
     USER = 92,
-    REST = 96
+    PEER_NONCE = 96,
+    REST = 112
 };
 
 bool sock_hello_begins(const uint8_t *bytes, size_t count)
@@ -42,6 +43,7 @@ void sock_hello_encode(const struct sock_hello *hello, uint8_t bytes[SOCK_HELLO_
     memcpy(bytes + ADDRESS, hello->host, SOCK_HOST_BYTES);
     memcpy(bytes + DEVICE, hello->device, SOCK_DEVICE_BYTES);
     vipl_put_little(bytes + USER, hello->user, 4);
+    memcpy(bytes + PEER_NONCE, hello->peer_nonce, SOCK_NONCE_BYTES);
 }
 
 /* Whether all bytes from `from` on are zeros. */
@@ -75,6 +77,7 @@ bool sock_hello_decode(const uint8_t bytes[SOCK_HELLO_BYTES], struct sock_hello 
         out.window.messages = vipl_get_little32(bytes + MESSAGES);
         out.window.bytes = vipl_get_little32(bytes + BYTES);
         memcpy(out.nonce, bytes + NONCE, SOCK_NONCE_BYTES);
+        memcpy(out.peer_nonce, bytes + PEER_NONCE, SOCK_NONCE_BYTES);
         memcpy(out.host, bytes + ADDRESS, SOCK_HOST_BYTES);
         memcpy(out.device, bytes + DEVICE, SOCK_DEVICE_BYTES);
         out.user = vipl_get_little32(bytes + USER);

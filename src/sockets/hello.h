@@ -14,7 +14,8 @@
  *     44  address    16   the NIC address, zeros behind it
  *     60  device     32   the device's name, zeros behind it, at least one
  *     92  user        4   whose program it is: VIs of loopback connect one user's programs only
- *     96  zeros      32
+ *     96  peer nonce 16   the discriminator that the peer's request is to have
+ *    112  zeros      16
  *
  * After them, each end sends one byte: 'V' if its VI is connected, 'T' if it is not. The connection
  * is moved if both have sent 'V', and stays with TCP if not.
@@ -31,7 +32,7 @@
 enum {
     SOCK_MAGIC_BYTES = 16,
     SOCK_HELLO_BYTES = 128,
-    SOCK_HELLO_VERSION = 1,
+    SOCK_HELLO_VERSION = 2,
     SOCK_NONCE_BYTES = 16,
     SOCK_HOST_BYTES = 16,
     SOCK_DEVICE_BYTES = 32,
@@ -50,6 +51,7 @@ struct sock_hello {
     uint8_t host_length;
     uint8_t host[SOCK_HOST_BYTES];
     uint8_t nonce[SOCK_NONCE_BYTES];
+    uint8_t peer_nonce[SOCK_NONCE_BYTES];
     struct vipl_stream_window window;
     char device[SOCK_DEVICE_BYTES];
     uint32_t user;

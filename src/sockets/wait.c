@@ -48,8 +48,9 @@ struct waiting {
     nfds_t special_count;
     nfds_t kernel_count; /* the program's descriptors that the kernel answers for */
     struct sleeper *sleeper;
-    struct vipl_stream_nic *nic; /* what the thread drives; NULL: no connection is moved */
-    int again_ms;                /* for a handshake; -1: no need */
+    struct vipl_stream_nic *nic;   /* what the thread drives; NULL: no connection is moved */
+    struct vipl_stream_nic *joins; /* a device that connects a VI; NULL: none does */
+    int again_ms;                  /* for a handshake; -1: no need */
     struct pollfd few_kernel[FEW + 1];
     struct special few_specials[FEW];
 };
@@ -176,6 +177,11 @@ static void end_waiting(void *arg)
     }
 }
 
+static int sooner(int a, int b)
+{
+    return a < 0 ? b : b < 0 || a < b ? a : b;
+}
+
 /* --- looking --- */
 
 /* The thread drives the first device that it meets; the others have threads of their own. */
@@ -205,7 +211,10 @@ static void look_at_conn(struct waiting *waiting, struct special *special, struc
     fd->revents = (short)(now.ready & (fd->events | ALWAYS));
     if (now.state == SOCK_MOVED) {
         drive_for(waiting, vipl_stream_device(conn->stream));
-    } else if (now.kernel != 0) {
+    } else if (now.nic != NULL) {
+        waiting->joins = now.nic;
+    }
+    if (now.state != SOCK_MOVED && now.kernel != 0) {
         kernel->fd = fd->fd;
         kernel->events = now.kernel;
     }
@@ -214,11 +223,22 @@ static void look_at_conn(struct waiting *waiting, struct special *special, struc
     }
 }
 
+/* The thread drives a device that connects a VI, if it drives no other. A second device does not get
+ * a thread of its own for that: it is looked at now and then. */
+static void drive_join(struct waiting *waiting)
+{
+    if (waiting->nic == NULL) {
+        waiting->nic = waiting->joins;
+    } else if (waiting->joins != NULL && waiting->joins != waiting->nic) {
+        waiting->again_ms = sooner(waiting->again_ms, SOCK_OTHER_MS);
+    }
+}
+
 /* Returns the number of the program's descriptors that are ready without the kernel's saying so. */
 static int look(struct waiting *waiting)
 {
     int ready = 0;
-    waiting->nic = NULL;
+    waiting->nic = waiting->joins = NULL;
     waiting->again_ms = -1;
     waiting->kernel_count = waiting->count - waiting->special_count;
     for (nfds_t i = 0; i < waiting->special_count; i++) {
@@ -232,6 +252,7 @@ static int look(struct waiting *waiting)
             waiting->kernel_count++;
         }
     }
+    drive_join(waiting);
     return ready;
 }
 
@@ -333,6 +354,7 @@ static int sleep_for_all(struct waiting *waiting, int ms, const sigset_t *mask, 
     vipl_cancel_restore(cancel);
     int rc = sock_sleep(waiting->nic, waiting->kernel, count, ms, mask);
     vipl_cancel_off();
+    sock_handshakes_look();
     if (rc == VIPL_POLL_OTHERS) {
         if (waiting->sleeper != NULL && waiting->kernel[waiting->count].revents != 0) {
             vipl_waker_reset(&waiting->sleeper->waker);
@@ -341,11 +363,6 @@ static int sleep_for_all(struct waiting *waiting, int ms, const sigset_t *mask, 
     }
     errno = rc;
     return rc == 0 || rc == ETIMEDOUT ? 0 : -1;
-}
-
-static int sooner(int a, int b)
-{
-    return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
 /* The kernel has found descriptors ready in its sleep: adds those that it does not answer for. */

@@ -41,12 +41,14 @@ unsigned vipl_stream_nic_address(const struct vipl_stream_nic *nic, uint8_t *add
 void vipl_stream_nic_progress(struct vipl_stream_nic *nic);
 /*
  * Sleeps until something has come for a stream of the device, which has been taken and notified
- * then; or until one of the program's descriptors is ready, the time in milliseconds is over (-1:
- * never), or a signal handler has run. The library's thread is not involved. A stream whose message
- * another thread takes notifies the stream's watches and does not end this wait.
+ * then; until the request of a VI that is being connected has ended; or until one of the program's
+ * descriptors is ready, the time in milliseconds is over (-1: never), or a signal handler has run.
+ * The library's thread is not involved. A stream whose message another thread takes notifies the
+ * stream's watches and does not end this wait.
  *
- * Returns 0, VIPL_POLL_OTHERS if descriptors are ready, ETIMEDOUT, EINTR, or another errno value if
- * the device cannot be waited for (any more). `mask` is a sigset_t or NULL.
+ * Returns 0, VIPL_POLL_OTHERS if descriptors are ready or a request has ended (VipConnectPeerDone()
+ * has its result), ETIMEDOUT, EINTR, or another errno value if the device cannot be waited for (any
+ * more). `mask` is a sigset_t or NULL.
  */
 int vipl_stream_nic_wait(struct vipl_stream_nic *nic, struct pollfd *fds, unsigned count, int ms,
                          const void *mask);

@@ -5,6 +5,7 @@
 #include <future>
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -321,7 +322,7 @@ TEST_CASE("a peer that sends what no peer may send loses its own connection alon
                       unnamed = changed(kDevice, std::string(32, '\0')),
                       long_name = changed(kDevice, std::string(32, 'x')), more = changed(127, "x"),
                       reply = changed(kKind, "\2"), kind = changed(kKind, "\x9"),
-                      device = changed(kDevice, "another"), version = changed(kVersion, "\2");
+                      device = changed(kDevice, "another"), version = changed(kVersion, "\3");
     const struct {
         std::string bytes;
         std::string program_gets;
@@ -389,13 +390,34 @@ TEST_CASE("a peer that says HELLO and then nothing", "[hostile]")
     CHECK(receive(server, 9) == "and so on");
 }
 
+TEST_CASE("a server that says WELCOME and then nothing is waited for in one sleep", "[hostile]")
+{
+    if (!moves()) {
+        return;
+    }
+    Listener listener;
+    Fd client = listener.connect();
+    Fd server = listener.accept();
+    const std::string welcome = raw_receive(server, 128).replace(kKind, 1, "\2");
+    REQUIRE(raw_send(server, welcome) == 128);
+    struct rusage before = {}, after = {};
+    getrusage(RUSAGE_THREAD, &before);
+    auto back = std::async(std::launch::async, [&] {
+        CHECK(raw_receive(server, 1) == "T"); // the time for the client's VI is over
+        raw_send(server, "Tplain");
+    });
+    CHECK(receive(client, 5) == "plain");
+    getrusage(RUSAGE_THREAD, &after);
+    CHECK(after.ru_nvcsw - before.ru_nvcsw < 50);
+}
+
 TEST_CASE("a server that replies what no server may", "[hostile]")
 {
     if (!moves()) {
         return;
     }
     for (const std::string &reply :
-         {hello(), changed(kKind, "\2\2"), changed(kKind, "\7"), hello().substr(0, 50)}) {
+         {hello(), changed(kKind, "\2\3"), changed(kKind, "\7"), hello().substr(0, 50)}) {
         Listener listener;
         Fd client = listener.connect();
         Fd server = listener.accept();

@@ -23,6 +23,7 @@ sock_hello example(sock_hello_kind kind = SOCK_HELLO)
     hello.host_length = 6;
     std::memcpy(hello.host, "\1\2\3\4\5\6", 6);
     std::memcpy(hello.nonce, "0123456789abcdef", 16);
+    std::memcpy(hello.peer_nonce, "ghijklmnopqrstuv", 16);
     hello.window = {32, 0x10203};
     std::strcpy(hello.device, "loopback");
     hello.user = 0x4030201;
@@ -57,11 +58,11 @@ Bytes changed(size_t at, const Bytes &bytes, sock_hello_kind kind = SOCK_HELLO)
 TEST_CASE("HELLO has these bytes")
 {
     Bytes golden("\x89VIPL-socket\r\n\x1a\n", 16);
-    golden += Bytes("\1\1\6\0", 4);                       // kind, version, bytes of the address, reason
+    golden += Bytes("\1\2\6\0", 4);                       // kind, version, bytes of the address, reason
     golden += Bytes("\x20\0\0\0\3\2\1\0", 8);             // the window, little-endian
     golden += "0123456789abcdef";                         // the nonce
     golden += Bytes("\1\2\3\4\5\6", 6) + Bytes(10, '\0'); // the address
-    golden += "loopback" + Bytes(24, '\0') + "\1\2\3\4" + Bytes(32, '\0');
+    golden += "loopback" + Bytes(24, '\0') + "\1\2\3\4" + "ghijklmnopqrstuv" + Bytes(16, '\0');
     REQUIRE(golden.size() == 128);
     CHECK(encoded(example()) == golden);
 }
@@ -85,9 +86,9 @@ TEST_CASE("a message is read as it was written")
 TEST_CASE("a message of another version is known as one, and nothing of it is believed")
 {
     sock_hello read = {};
-    REQUIRE(decodes(changed(17, "\2").replace(18, 110, 110, '\xff'), &read));
+    REQUIRE(decodes(changed(17, "\3").replace(18, 110, 110, '\xff'), &read));
     CHECK(read.kind == SOCK_HELLO);
-    CHECK(read.version == 2);
+    CHECK(read.version == 3);
     CHECK(read.window.messages == 0);
 }
 
