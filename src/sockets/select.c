@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "os/os.h"
-#include "sockets/table.h"
 #include "sockets/wait.h"
 
 enum {
@@ -38,16 +37,11 @@ static void clear_all(fd_set *set, int count)
 
 bool sock_select_is_own(int count, const fd_set *in, const fd_set *out, const fd_set *except)
 {
-    for (int fd = 0; fd < count; fd++) {
-        if (has(in, fd) || has(out, fd) || has(except, fd)) {
-            struct sock_file *file = sock_file_of(fd);
-            if (file != NULL) {
-                sock_file_put(file);
-                return true;
-            }
-        }
+    bool is_own = false;
+    for (int fd = 0; fd < count && !is_own; fd++) {
+        is_own = (has(in, fd) || has(out, fd) || has(except, fd)) && sock_waits_here(fd);
     }
-    return false;
+    return is_own;
 }
 
 static nfds_t list_selected(struct pollfd *fds, int count, const fd_set *in, const fd_set *out,

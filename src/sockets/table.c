@@ -14,6 +14,7 @@ enum { PAGE_SLOTS = 512, PAGES = 8192, MOST = PAGE_SLOTS * PAGES };
 
 struct page {
     void *slots[PAGE_SLOTS]; /* atomic: struct sock_file; written under the lock */
+    uint32_t end;            /* atomic: no slot from this one on was ever used; written under the lock */
 };
 
 static void *pages[PAGES]; /* atomic: struct page; written under the lock */
@@ -94,7 +95,11 @@ static int make_slot_locked(int fd, void ***slot)
         }
         vipl_store_ptr(&pages[fd / PAGE_SLOTS], page);
     }
-    *slot = slot_of(fd);
+    struct page *page = pages[fd / PAGE_SLOTS];
+    *slot = &page->slots[fd % PAGE_SLOTS];
+    if (page->end <= (uint32_t)(fd % PAGE_SLOTS)) {
+        vipl_store_relaxed(&page->end, (uint32_t)(fd % PAGE_SLOTS) + 1);
+    }
     return 0;
 }
 
@@ -150,7 +155,7 @@ static int other_locked(const struct sock_file *file)
 {
     for (int i = 0; i < PAGES; i++) {
         struct page *page = pages[i];
-        for (int j = 0; page != NULL && j < PAGE_SLOTS; j++) {
+        for (int j = 0; page != NULL && j < (int)page->end; j++) {
             if (page->slots[j] == file) {
                 return i * PAGE_SLOTS + j;
             }
@@ -185,7 +190,8 @@ void sock_table_each(unsigned first, unsigned last, void (*each)(int fd, struct 
                      void *arg)
 {
     for (unsigned fd = first; fd <= last && fd < MOST; fd++) {
-        if (vipl_load_ptr(&pages[fd / PAGE_SLOTS]) == NULL) {
+        struct page *page = vipl_load_ptr(&pages[fd / PAGE_SLOTS]);
+        if (page == NULL || fd % PAGE_SLOTS >= vipl_load_relaxed(&page->end)) {
             fd |= PAGE_SLOTS - 1; /* the next page */
             continue;
         }

@@ -97,16 +97,26 @@ static void wake_for_change(struct sock_hook *hook)
 
 /* --- the descriptors --- */
 
+/* A listening socket stays one, and the kernel knows when there is a connection to accept. */
+bool sock_waits_here(int fd)
+{
+    struct sock_file *file = sock_file_of(fd);
+    if (file == NULL) {
+        return false;
+    }
+    bool is_kernels = file->kind == &sock_conn_kind &&
+                      sock_conn_state(VIPL_CONTAINER(file, struct sock_conn, file)) == SOCK_LISTENING;
+    sock_file_put(file);
+    return !is_kernels;
+}
+
 bool sock_poll_is_own(struct pollfd *fds, nfds_t count)
 {
-    for (nfds_t i = 0; i < count; i++) {
-        struct sock_file *file = sock_file_of(fds[i].fd);
-        if (file != NULL) {
-            sock_file_put(file);
-            return true;
-        }
+    bool is_own = false;
+    for (nfds_t i = 0; i < count && !is_own; i++) {
+        is_own = sock_waits_here(fds[i].fd);
     }
-    return false;
+    return is_own;
 }
 
 static bool allocate_waiting(struct waiting *waiting)

@@ -15,7 +15,9 @@ struct sock_conn;
 
 /* --- poll and select (wait.c, select.c) ------------------------------------------------------- */
 
-/* Returns true if one of the descriptors is in the table: the kernel's call does not do. */
+/* Returns true if a wait for the descriptor is the library's: the kernel's call does not do. */
+bool sock_waits_here(int fd);
+/* Returns true if that is so of one of the descriptors. */
 bool sock_poll_is_own(struct pollfd *fds, nfds_t count);
 bool sock_select_is_own(int count, const fd_set *in, const fd_set *out, const fd_set *except);
 /* As the kernel's calls: the result, or -1 with errno. The deadline is on the clock of
