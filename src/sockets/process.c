@@ -67,6 +67,7 @@ static void end_one(int fd, struct sock_file *file, void *unused)
 void sock_process_end(void)
 {
     if (sock_process_is_own() && sock_enter()) {
+        vipl_stream_process_ends();
         sock_table_each(0, INT_MAX, end_one, NULL);
         vipl_stream_drain(DRAIN_MS);
         sock_leave();

@@ -13,7 +13,11 @@
 #include "stream/endpoint.h"
 #include "stream/nic.h"
 
-enum { FIRST_LOOK_MS = 100, LAST_LOOK_MS = 999 }; /* vipl_pause() takes less than a second */
+enum {
+    FIRST_LOOK_MS = 100,
+    LAST_LOOK_MS = 999, /* vipl_pause() takes less than a second */
+    DRAIN_MS = 20       /* of one device, before another one is looked at */
+};
 
 static struct {
     struct vipl_mutex lock;     /* rank STREAM_CLOSER */
@@ -44,8 +48,9 @@ static void own_list(void)
     }
 }
 
-/* Makes progress on the first lingering stream, which goes to the end of the list. */
-static void progress_first(void)
+/* Returns the first lingering stream, which goes to the end of the list, with a user; NULL: there
+ * is none. */
+static struct vipl_stream *hold_first(void)
 {
     vipl_mutex_lock(&closer.lock);
     struct vipl_list *link = vipl_list_take(&closer.lingering);
@@ -56,6 +61,13 @@ static void progress_first(void)
         vipl_stream_hold(stream);
     }
     vipl_mutex_unlock(&closer.lock);
+    return stream;
+}
+
+/* Makes progress on the first lingering stream. */
+static void progress_first(void)
+{
+    struct vipl_stream *stream = hold_first();
     if (stream != NULL) {
         vipl_stream_progress(stream);
         vipl_stream_put(stream);
@@ -123,14 +135,29 @@ void vipl_stream_linger_end(struct vipl_stream *stream)
     vipl_mutex_unlock(&closer.lock);
 }
 
+/* Sleeps until something has come for the device of the first lingering stream, or for DRAIN_MS:
+ * others may have another device. A thread that may not wait there, as in a signal handler,
+ * pauses. */
+static void await_first(int ms)
+{
+    struct vipl_stream *stream = hold_first();
+    int rc = EINVAL;
+    if (stream != NULL) {
+        rc = vipl_stream_nic_wait(stream->nic, NULL, 0, ms < DRAIN_MS ? ms : DRAIN_MS, NULL);
+        vipl_stream_put(stream);
+    }
+    if (rc == EINVAL) {
+        vipl_pause(1000000);
+    }
+}
+
 bool vipl_stream_drain(int ms)
 {
-    const uint64_t ns_per_ms = 1000000;
     own_list();
     uint64_t deadline = vipl_deadline((VIP_ULONG)ms);
     progress_all();
     while (vipl_load_acquire(&closer.count) > 0 && vipl_ms_left(deadline) > 0) {
-        vipl_pause(ns_per_ms);
+        await_first(vipl_ms_left(deadline));
         progress_all();
     }
     return vipl_load_acquire(&closer.count) == 0;

@@ -218,8 +218,18 @@ void vipl_stream_progress(struct vipl_stream *stream)
     }
 }
 
+static uint32_t ending; /* atomic: the fork generation, plus 1, of a process that ends; 0: none */
+
+void vipl_stream_process_ends(void)
+{
+    vipl_store_relaxed(&ending, vipl_fork_generation() + 1);
+}
+
 void vipl_stream_destroy(struct vipl_stream *stream)
 {
+    if (vipl_load_relaxed(&ending) == vipl_fork_generation() + 1) {
+        return;
+    }
     VipDisconnect(stream->vi);
     VipDestroyVi(stream->vi);
     if (stream->offer_memory != NULL) {

@@ -126,6 +126,9 @@ void vipl_stream_close(struct vipl_stream *stream);
 /* Waits until the peers of all closed streams have fetched what was sent, `ms` at most. Returns
  * false if some have not. */
 bool vipl_stream_drain(int ms);
+/* The process is about to end. Streams that are closed from now on, and have nothing to wait for
+ * any more, are left as they are: the end of the process disconnects them. */
+void vipl_stream_process_ends(void);
 /* In a forked child: forgets a stream of the parent, and frees its memory. */
 void vipl_stream_abandon(struct vipl_stream *stream);
 
