@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A TCP connection of the program that is moved to a stream over a VI, or may yet be. A connection
- * that stays with TCP for good leaves the table.
+ * A TCP connection of the program that is moved to a stream over a VI, or may yet be, or was looked
+ * at and stays with TCP for good.
  *
  *     listen():  LISTENING
  *     connect(): CONNECTING -> HELLO_SENT -> JOINING -> COMMITTING -> MOVED
@@ -98,6 +98,17 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
 static inline enum sock_state sock_conn_state(const struct sock_conn *conn)
 {
     return (enum sock_state)vipl_load_acquire(&conn->state); /* pairs with sock_conn_change_locked() */
+}
+/* Whether what a descriptor stands for (sock_file_peek()) is a connection, or a listener, whose
+ * calls and waits are the kernel's. It stays so until it is closed, and a program that closes a
+ * descriptor beside another call for it cannot tell which was first: no reference is needed. */
+static inline bool sock_file_is_kernels(const struct sock_file *file)
+{
+    if (file->kind != &sock_conn_kind) {
+        return false;
+    }
+    enum sock_state state = sock_conn_state((const struct sock_conn *)(const void *)file);
+    return state == SOCK_PLAIN || state == SOCK_LISTENING;
 }
 /* Looks up a connection. The caller owns a reference. NULL: the descriptor is the kernel's. */
 static inline struct sock_conn *sock_conn_of(int fd)

@@ -15,21 +15,14 @@ enum { MOST_LIBRARYS = 1 << 20 }; /* the library has no descriptor beyond */
 
 static bool is_known(int fd)
 {
-    struct sock_file *file = sock_file_of(fd);
-    if (file != NULL) {
-        sock_file_put(file);
-    }
-    return file != NULL;
+    return sock_file_peek(fd) != NULL;
 }
 
 /* Whether the descriptor is the library's, so that the program has none of that number. */
 static bool is_librarys(int fd)
 {
-    struct sock_file *file = sock_file_of_kind(fd, &sock_mark_kind);
-    if (file != NULL) {
-        sock_file_put(file);
-    }
-    return file != NULL || vipl_fd_is_own(fd);
+    const struct sock_file *file = sock_file_peek(fd);
+    return (file != NULL && file->kind == &sock_mark_kind) || vipl_fd_is_own(fd);
 }
 
 bool sock_descriptor_drop(int fd)
@@ -112,13 +105,8 @@ int sock_descriptors_close(unsigned first, unsigned last, int flags)
 
 bool sock_descriptor_is_kernels(int fd)
 {
-    struct sock_conn *conn = sock_conn_of(fd);
-    if (conn == NULL) {
-        return true;
-    }
-    enum sock_state state = sock_conn_state(conn);
-    sock_conn_put(conn);
-    return state == SOCK_PLAIN || state == SOCK_LISTENING;
+    const struct sock_file *file = sock_file_peek(fd);
+    return file == NULL || file->kind != &sock_conn_kind || sock_file_is_kernels(file);
 }
 
 bool sock_descriptor_stays(int fd)

@@ -60,7 +60,7 @@ static void clear_set(struct sock_epoll *set, int fd)
     set->own = -1;
     set->by_fd = NULL;
     set->room = 0;
-    set->moved = set->has_own = set->has_members = set->series = 0;
+    set->watched = set->moved = set->has_own = set->has_members = set->series = 0;
     set->nic = set->joins = NULL;
     set->ready_count = set->sleepers = 0;
     set->is_watched = set->is_signalled = false;
@@ -96,17 +96,14 @@ void sock_epoll_created(int fd)
 
 bool sock_epoll_is_known(int fd)
 {
-    struct sock_epoll *set = sock_epoll_of(fd);
-    if (set != NULL) {
-        sock_file_put(&set->file);
-    }
-    return set != NULL;
+    const struct sock_file *file = sock_file_peek(fd);
+    return file != NULL && file->kind == &sock_epoll_kind;
 }
 
 /* --- notifications: with the lock of a stream or a connection held --- */
 
 /* Which set the thread is driving: what it takes for that set it looks at itself. */
-static _Thread_local const struct sock_epoll *driven;
+static _Thread_local const struct sock_epoll *driven VIPL_FAST_THREAD_LOCAL;
 
 void sock_epoll_drive(const struct sock_epoll *set)
 {
@@ -304,6 +301,7 @@ static int become_kernels(struct sock_entry *entry)
         (void)epoll_ctl(entry->set->own, EPOLL_CTL_DEL, entry->fd, NULL);
     }
     entry->file = NULL;
+    vipl_fetch_add(&entry->set->watched, UINT32_MAX);
     sock_file_put(file);
     return enter_kernel(entry);
 }
@@ -419,10 +417,9 @@ static void forget_entry(struct sock_entry *entry)
     }
     *at = entry->next;
     leave_library(entry);
-    if (entry->file != NULL && entry->file->kind == &sock_epoll_kind) {
-        vipl_fetch_add(&set->has_members, UINT32_MAX);
-    }
     if (entry->file != NULL) {
+        bool is_set = entry->file->kind == &sock_epoll_kind;
+        vipl_fetch_add(is_set ? &set->has_members : &set->watched, UINT32_MAX);
         sock_file_put(entry->file);
     }
     vipl_free(entry);
@@ -478,6 +475,7 @@ static int add_conn(struct sock_epoll *set, int fd, struct sock_conn *conn, cons
     if (entry == NULL) {
         return ENOMEM;
     }
+    vipl_fetch_add(&set->watched, 1);
     sock_conn_hook(conn, &entry->hook);
     entry->hooked = true;
     enum sock_state state = sock_conn_state(conn); /* later changes are the hook's to tell */

@@ -76,7 +76,10 @@ struct sock_epoll {
     struct sock_entry **by_fd;    /* the first entry of each descriptor */
     unsigned room;                /* of by_fd */
     uint32_t serial;              /* of the last entry */
-    uint32_t moved;               /* atomic: entries with a stream */
+    /* atomic: entries of connections that are not the kernel's. Grows before the ready lock is
+     * taken to wake the sleepers: a thread that becomes a sleeper and then finds none is woken. */
+    uint32_t watched;
+    uint32_t moved; /* atomic: entries with a stream */
     /* atomic: the device that a thread which waits drives; those of other streams have threads of
      * their own. Valid while `moved` is not 0. */
     void *nic;

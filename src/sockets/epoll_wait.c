@@ -413,7 +413,7 @@ static int look_once(struct epoll_waiting *waiting, int ms)
     struct vipl_stream_nic *nic = trim_members(set);
     int again_ms = -1;
     int count = 0;
-    if (vipl_load_acquire(&set->has_own) != 0) { /* pairs with make_own() */
+    if (vipl_load_acquire(&set->watched) != 0) { /* pairs with add_conn() */
         struct vipl_stream_nic *own_nic = nic_of(set);
         if (own_nic != NULL) {
             vipl_stream_nic_progress(own_nic);
@@ -448,6 +448,20 @@ static int look_once(struct epoll_waiting *waiting, int ms)
     return look_at_kernels_set(waiting, ms);
 }
 
+/* Waits for the kernel's set if it has all that is in the set. Returns false if the library has to
+ * look: a connection is the library's, or has become that meanwhile, or a set is a member. */
+static bool wait_for_kernel(struct epoll_waiting *waiting, int ms, int *count)
+{
+    struct sock_epoll *set = waiting->set;
+    if (vipl_load_acquire(&set->watched) != 0 || vipl_load_acquire(&set->has_members) != 0) {
+        return false;
+    }
+    int found = epoll_pwait(sock_epoll_kernel(set), waiting->events, waiting->most, ms, waiting->mask);
+    *count =
+        found > 0 && vipl_load_acquire(&set->has_own) != 0 ? sock_epoll_strip(waiting->events, found) : found;
+    return *count != 0 || found == 0; /* else only the library's set is ready */
+}
+
 static int wait_until(struct epoll_waiting *waiting, uint64_t deadline)
 {
     for (;;) {
@@ -459,7 +473,16 @@ static int wait_until(struct epoll_waiting *waiting, uint64_t deadline)
     }
 }
 
-int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, uint64_t deadline,
+static void renew(struct sock_epoll *set)
+{
+    int cancel = vipl_cancel_off();
+    vipl_mutex_lock(&set->lock);
+    sock_epoll_renew_locked(set);
+    vipl_mutex_unlock(&set->lock);
+    vipl_cancel_restore(cancel);
+}
+
+int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, int ms, uint64_t deadline,
                     const sigset_t *mask)
 {
     struct epoll_waiting waiting = {
@@ -473,19 +496,19 @@ int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, uint64_
     }
     int result;
     int error;
-    waiting.cancel = vipl_cancel_off();
     if (waiting.set->generation != vipl_fork_generation()) { /* written by the forked thread alone */
-        vipl_mutex_lock(&waiting.set->lock);
-        sock_epoll_renew_locked(waiting.set);
-        vipl_mutex_unlock(&waiting.set->lock);
+        renew(waiting.set);
     }
     sock_epoll_begin_sleep(&waiting.set->file);
-    sock_epoll_drive(waiting.set);
     pthread_cleanup_push(end_epoll_wait, &waiting);
-    result = wait_until(&waiting, deadline);
+    if (!wait_for_kernel(&waiting, ms, &result)) {
+        waiting.cancel = vipl_cancel_off();
+        sock_epoll_drive(waiting.set);
+        result = wait_until(&waiting, deadline);
+        vipl_cancel_restore(waiting.cancel);
+    }
     error = errno;
     pthread_cleanup_pop(1);
     errno = error;
-    vipl_cancel_restore(waiting.cancel);
     return result;
 }

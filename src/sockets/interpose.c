@@ -36,7 +36,7 @@ enum lookup { OF_KERNEL, OF_CONNECTION, OF_BUSY };
  * a signal handler whose thread is inside the library, and the call fails. */
 static enum lookup begin(int fd, struct sock_conn **conn)
 {
-    *conn = sock_conn_of(fd);
+    *conn = sock_descriptor_is_kernels(fd) ? NULL : sock_conn_of(fd);
     if (*conn == NULL) {
         return OF_KERNEL;
     }

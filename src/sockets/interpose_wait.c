@@ -167,7 +167,7 @@ int epoll_wait(int set, struct epoll_event *events, int most, int timeout)
     if (!sock_enter()) {
         return stripped(events, SOCK_REAL(epoll_wait)(set, events, most, timeout));
     }
-    return left(sock_epoll_wait(set, events, most, deadline_of_ms(timeout), NULL));
+    return left(sock_epoll_wait(set, events, most, timeout, deadline_of_ms(timeout), NULL));
 }
 
 int epoll_pwait(int set, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
@@ -178,7 +178,7 @@ int epoll_pwait(int set, struct epoll_event *events, int most, int timeout, cons
     if (!sock_enter()) {
         return stripped(events, SOCK_REAL(epoll_pwait)(set, events, most, timeout, mask));
     }
-    return left(sock_epoll_wait(set, events, most, deadline_of_ms(timeout), mask));
+    return left(sock_epoll_wait(set, events, most, timeout, deadline_of_ms(timeout), mask));
 }
 
 int epoll_pwait2(int set, struct epoll_event *events, int most, const struct timespec *timeout,
@@ -191,5 +191,5 @@ int epoll_pwait2(int set, struct epoll_event *events, int most, const struct tim
     if (!sock_enter()) {
         return stripped(events, SOCK_REAL(epoll_pwait2)(set, events, most, timeout, mask));
     }
-    return left(sock_epoll_wait(set, events, most, deadline, mask));
+    return left(sock_epoll_wait(set, events, most, vipl_ms_left(deadline), deadline, mask));
 }

@@ -42,6 +42,12 @@ bool sock_file_get_used(struct sock_file *file)
     return false;
 }
 
+const struct sock_file *sock_file_peek(int fd)
+{
+    void **slot = slot_of(fd);
+    return slot == NULL ? NULL : vipl_load_ptr(slot);
+}
+
 struct sock_file *sock_file_of(int fd)
 {
     void **slot = slot_of(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which of the program's descriptors the sockets library knows. A descriptor that is not in the
- * table is the kernel's alone, and costs one load.
+ * table is the kernel's alone, and costs a few loads.
  *
  * What a descriptor stands for is a struct sock_file, as an open file description is in the kernel:
  * duplicates of a descriptor share it. A connection and an epoll set have one as their first
@@ -39,7 +39,10 @@ struct sock_file {
 /* Looks a descriptor up. The caller owns a reference to what is returned. NULL: the table does not
  * know the descriptor. */
 struct sock_file *sock_file_of(int fd);
-/* The same for one kind: NULL, if the descriptor stands for another kind. */
+/* The same without a reference, for what may be read although the memory may be another file's by
+ * now: its kind, and what is atomic. */
+const struct sock_file *sock_file_peek(int fd);
+/* As sock_file_of() for one kind: NULL, if the descriptor stands for another kind. */
 struct sock_file *sock_file_of_kind(int fd, const struct sock_file_kind *kind);
 void sock_file_get(struct sock_file *file); /* the caller has a reference already */
 void sock_file_put(struct sock_file *file);

@@ -97,17 +97,10 @@ static void wake_for_change(struct sock_hook *hook)
 
 /* --- the descriptors --- */
 
-/* A listening socket stays one, and the kernel knows when there is a connection to accept. */
 bool sock_waits_here(int fd)
 {
-    struct sock_file *file = sock_file_of(fd);
-    if (file == NULL) {
-        return false;
-    }
-    bool is_kernels = file->kind == &sock_conn_kind &&
-                      sock_conn_state(VIPL_CONTAINER(file, struct sock_conn, file)) == SOCK_LISTENING;
-    sock_file_put(file);
-    return !is_kernels;
+    const struct sock_file *file = sock_file_peek(fd);
+    return file != NULL && !sock_file_is_kernels(file);
 }
 
 bool sock_poll_is_own(struct pollfd *fds, nfds_t count)

@@ -15,7 +15,8 @@ struct sock_conn;
 
 /* --- poll and select (wait.c, select.c) ------------------------------------------------------- */
 
-/* Returns true if a wait for the descriptor is the library's: the kernel's call does not do. */
+/* Returns true if the descriptor is a set, or a connection that is not the kernel's: the kernel's
+ * call does not do. */
 bool sock_waits_here(int fd);
 /* Returns true if that is so of one of the descriptors. */
 bool sock_poll_is_own(struct pollfd *fds, nfds_t count);
@@ -39,7 +40,8 @@ void sock_epoll_created(int fd);
 int sock_epoll_ctl(int fd_of_set, int operation, int fd, struct epoll_event *event);
 /* Whether the library knows the set. */
 bool sock_epoll_is_known(int set);
-int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, uint64_t deadline,
+/* `ms`: what is left until the deadline; -1: there is none. */
+int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, int ms, uint64_t deadline,
                     const sigset_t *mask);
 /* Leaves what the library itself has in a set out of the kernel's events. Returns the number that
  * is left. */

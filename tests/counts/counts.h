@@ -27,7 +27,12 @@ enum counts_op {
     COUNTS_POLL,
     COUNTS_PING_PONG,
     COUNTS_POST,
-    COUNTS_CONNECT
+    COUNTS_CONNECT,
+    /* Calls for a TCP connection; none of VIPL's. */
+    COUNTS_PLAIN_READ,
+    COUNTS_PLAIN_WRITE,
+    COUNTS_PLAIN_POLL,
+    COUNTS_PLAIN_EPOLL
 };
 
 /* What the command line says. */
@@ -99,9 +104,10 @@ bool counts_post_receives(struct counts_end *end);
 /* Lays out the sends. */
 void counts_write_sends(struct counts_end *end);
 
-/* The operations of counted parts, in one process; of the first process of two; what the second
- * does until it is told to end. */
+/* The operations of counted parts, in one process; those for a TCP connection; those of the first
+ * process of two; what the second does until it is told to end. */
 bool counts_run_alone(const struct counts_plan *plan);
+bool counts_run_plain(const struct counts_plan *plan);
 bool counts_run_first(const struct counts_plan *plan);
 bool counts_run_second(const struct counts_plan *plan);
 

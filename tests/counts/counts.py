@@ -33,6 +33,8 @@ SLEEPERS_CALL = 1       # and one call in any case: a server that is kept from r
 A_SLEEP = 4             # or no growth, and those of one more sleep of an end that waits for the other one on a busy machine
 WAITING = frozenset(("clock", "epoll_ctl", "epoll_wait", "futex", "membarrier", "ppoll", "read", "recvfrom", "recvmsg", "write"))
 TRACED_GROWTH = 0.10    # of instructions, under a trace that has no sends, beside the same scenario without a trace
+# What a call for a TCP connection may cost more with the sockets library loaded: instructions, locked operations
+PLAIN_MORE, PLAIN_WAIT_MORE = (70, 0), (380, 6)
 SHRINK = 0.10           # beyond which the record is called old
 AGAIN = 4               # times that what has grown is counted again
 LIMIT_S = 60            # for one scenario; far above what any needs
@@ -48,13 +50,14 @@ class Scenario:
     """One kind of message. `target` is (instructions, locked operations, system calls), None where there is none."""
 
     def __init__(self, name, options, target=(None, None, None), processes=2, messages=64, parts=4, ends=("first", "second"),
-                 only_calls=False, slack=SLEEPERS_CALL, traced=None):
+                 only_calls=False, slack=SLEEPERS_CALL, traced=None, plain=None):
         self.name, self.options, self.target = name, options.split(), target
         self.processes, self.messages, self.parts, self.ends = processes, messages, parts, ends
         self.only_calls = only_calls  # who sleeps and wakes is by chance: system calls alone are compared, and not their kinds
         self.growth = 0 if slack > SLEEPERS_CALL else SLEEPERS_GROWTH if only_calls else GROWTH
         self.slack = slack
         self.traced = traced  # the name of the same scenario without a trace
+        self.plain = plain    # of calls for a TCP connection: whether the sockets library is loaded; None: of others
         self.in_flight = int(self.options[self.options.index("--in-flight") + 1]) if "--in-flight" in self.options else 1
 
 
@@ -69,6 +72,15 @@ def procs(name, options, target=(None, None, None), messages=8, parts=32, **more
 
 def tcp(name, options, target=(None, None, None), **more):
     return Scenario("tcp.procs." + name, "--device tcp:127.0.0.1 " + options, target, **more)
+
+
+KERNEL, LOADED = "kernel.", "sockets.plain."
+
+
+def plain_calls(call):
+    """Calls for a TCP connection, without the sockets library and with it."""
+    options = "--op plain-" + call
+    return [Scenario(name + call, options, processes=1, ends=("first",), plain=name == LOADED) for name in (KERNEL, LOADED)]
 
 
 TRACED = ".traced"
@@ -115,6 +127,7 @@ SCENARIOS += [traced(scenario) for scenario in SCENARIOS if scenario.name in (
     "loopback.inproc.send.8", "loopback.inproc.write.8", "loopback.procs.send.8", "loopback.procs.send.8.in_flight_64",
     "loopback.procs.write.8.shared_memory", "loopback.procs.empty_poll", "tcp.procs.send.8", "tcp.procs.send.8.in_flight_64",
     "tcp.procs.empty_poll")]
+SCENARIOS += plain_calls("read") + plain_calls("write") + plain_calls("poll") + plain_calls("epoll")
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
@@ -134,10 +147,21 @@ def command(program, scenario, folder, end, line):
     return tool + [program] + own
 
 
-def environment(scenario, ports):
+def loaded(program, folder):
+    """The sockets library, which the accepting end of a connection has whose client must stay with TCP."""
+    rules = os.path.join(folder, "rules")
+    with open(rules, "w", encoding="ascii") as file:
+        file.write("tcp connect * 127.0.0.1/32:*\n")
+    library = os.path.join(os.path.dirname(program), "..", "lib", "libvipl-sockets.so")
+    return {"LD_PRELOAD": os.path.realpath(library), "VIPL_SOCKETS_RULES": rules}
+
+
+def environment(program, scenario, folder, ports):
     kept = {name: os.environ[name] for name in ("PATH", "VIPL_SERVER", "TMPDIR", "XDG_RUNTIME_DIR") if name in os.environ}
     if scenario.traced is not None:
         kept.update(VIPL_TRACE=os.devnull, VIPL_TRACE_OPS="connect")
+    if scenario.plain:
+        kept.update(loaded(program, folder))
     return dict(kept, GLIBC_TUNABLES=TUNABLES, LD_BIND_NOW="1", LC_ALL="C", VIPL_TCP_PORTS=ports, VIPL_CONFIG="/dev/null",
                 VIPL_PROGRESS="auto" if "--shareable" in scenario.options else "inline")
 
@@ -150,7 +174,7 @@ def run(program, scenario, folder, ports):
         for end, line in zip(("first", "second"), lines):
             number = None if line is None else line.fileno()
             started.append(subprocess.Popen(command(program, scenario, folder, end, number), stdout=subprocess.PIPE,
-                                            stderr=subprocess.STDOUT, env=environment(scenario, ports),
+                                            stderr=subprocess.STDOUT, env=environment(program, scenario, folder, ports),
                                             pass_fds=[] if line is None else [number]))
         numbers = [None if line is None else line.fileno() for line in lines]
         for line in lines:
@@ -310,9 +334,9 @@ def add(one, other):
 CODE = {}
 
 
-def count_part(part, calls, program, messages):
-    """A part's Count. The program's own instructions are none of the library's."""
-    instructions, locked = -part.below, 0
+def count_part(part, calls, program, messages, below):
+    """A part's Count. The program's own instructions are none of the library's, nor are the `below` of what it calls itself."""
+    instructions, locked = -below, 0
     for (obj, address), cost in part.costs.items():
         if obj in (program, "???"):
             continue
@@ -333,7 +357,8 @@ def count_end(scenario, folder, end, known, program):
     if len(parts) != len(marks):
         raise Failed("%d parts, but %d marks" % (len(parts), len(marks)))
     messages = scenario.messages * scenario.in_flight * (2 if "ping-pong" in scenario.options else 1)
-    counts = [count_part(part, calls, program, messages) for part, (counted, calls) in zip(parts, marks) if counted]
+    counts = [count_part(part, calls, program, messages, part.below if scenario.plain is None else 0)
+              for part, (counted, calls) in zip(parts, marks) if counted]
     if len(counts) != scenario.parts:
         raise Failed("%d parts are counted, not %d" % (len(counts), scenario.parts))
     return min(counts, key=lambda one: (one.system_calls(), one.instructions) if scenario.only_calls else one.instructions)
@@ -465,6 +490,20 @@ def trace_costs(scenario, counts):
     return "%s: instructions: %s, without a trace %s" % (scenario.name, number(now.instructions), number(plain.instructions))
 
 
+def plain_costs(scenario, counts):
+    """Text about a call for a TCP connection that costs too much with the sockets library loaded, or None."""
+    without = scenario.name.replace(LOADED, KERNEL, 1)
+    if not scenario.plain or without not in counts or scenario.name not in counts:
+        return None
+    now, then = counts[scenario.name][""], counts[without][""]
+    more, locked = PLAIN_WAIT_MORE if scenario.name.endswith("epoll") else PLAIN_MORE
+    if (now.instructions <= then.instructions + more and now.locked <= then.locked + locked
+            and now.system_calls() == then.system_calls()):
+        return None
+    return "%s: %s instructions, %s locked, %s; without the sockets library %s, %s, %s" % (
+        scenario.name, number(now.instructions), number(now.locked), now.calls, number(then.instructions), number(then.locked), then.calls)
+
+
 def print_table(counts, record):
     print("%-36s %24s %20s %20s" % ("per message: now / record / target", "instructions", "locked operations", "system calls"))
     for scenario in SCENARIOS:
@@ -497,8 +536,7 @@ def compare(scenarios, counts, record, growth):
     for scenario in scenarios:
         if scenario.name not in counts:
             continue
-        costs = trace_costs(scenario, counts)
-        grown += [costs] if costs else []
+        grown += [costs for costs in (trace_costs(scenario, counts), plain_costs(scenario, counts)) if costs]
         if scenario.name not in record:
             grown.append(scenario.name + ": is not in the record")
             continue
@@ -530,6 +568,11 @@ def self_test():
     scenario = traced(scenario)
     for instructions, costs in ((1100, False), (1101, True)):
         found = trace_costs(scenario, {"loopback.inproc.one": {"": then}, scenario.name: {"": Count(instructions)}})
+        assert (found is not None) == costs, found
+    scenario = plain_calls("read")[1]
+    for instructions, locked, calls, costs in ((70, 0, 1, False), (71, 0, 1, True), (0, 1, 1, True), (0, 0, 2, True)):
+        found = plain_costs(scenario, {KERNEL + "read": {"": Count(18, 0, {"read": 1})},
+                                       scenario.name: {"": Count(18 + instructions, locked, {"read": calls})}})
         assert (found is not None) == costs, found
     scenario = procs("two", "--op connect", only_calls=True, slack=A_SLEEP)
     then = Count(1000, 42, {"sendto": 2, "ppoll": 2})

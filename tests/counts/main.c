@@ -11,9 +11,17 @@
 #include "tool_text.h"
 
 static const char *const op_names[] = {
-    [COUNTS_SEND] = "send",       [COUNTS_WRITE] = "write",         [COUNTS_READ] = "read",
-    [COUNTS_POLL] = "poll",       [COUNTS_PING_PONG] = "ping-pong", [COUNTS_POST] = "post",
+    [COUNTS_SEND] = "send",
+    [COUNTS_WRITE] = "write",
+    [COUNTS_READ] = "read",
+    [COUNTS_POLL] = "poll",
+    [COUNTS_PING_PONG] = "ping-pong",
+    [COUNTS_POST] = "post",
     [COUNTS_CONNECT] = "connect",
+    [COUNTS_PLAIN_READ] = "plain-read",
+    [COUNTS_PLAIN_WRITE] = "plain-write",
+    [COUNTS_PLAIN_POLL] = "plain-poll",
+    [COUNTS_PLAIN_EPOLL] = "plain-epoll",
 };
 
 static const struct option options[] = {
@@ -100,7 +108,9 @@ int main(int argc, char **argv)
         return TOOL_USAGE;
     }
     counts_choose_chance(plan.second ? 2 : 1);
-    if (plan.line < 0) {
+    if (plan.op >= COUNTS_PLAIN_READ) {
+        right = counts_run_plain(&plan);
+    } else if (plan.line < 0) {
         right = counts_run_alone(&plan);
     } else {
         right = plan.second ? counts_run_second(&plan) : counts_run_first(&plan);
