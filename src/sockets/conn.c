@@ -134,6 +134,10 @@ short sock_conn_ready(struct sock_conn *conn)
     enum sock_state state = sock_conn_state(conn);
     uint32_t shut = vipl_load_relaxed(&conn->shut);
     short ready = 0;
+    if (state == SOCK_BROKEN && conn->error == 0) {
+        bool is_shut = (shut & SOCK_SHUT_WRITE) != 0;
+        return (short)(POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLRDHUP | (is_shut ? POLLHUP : 0));
+    }
     if (state != SOCK_MOVED) {
         bool is_told = vipl_load_relaxed(&conn->told) != 0;
         return POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLRDHUP | POLLHUP | (is_told ? 0 : POLLERR);

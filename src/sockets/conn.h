@@ -44,8 +44,10 @@ enum sock_state {
     SOCK_COMMITTING, /* this end has said that its VI is connected, and waits for the peer's word */
     SOCK_STRIPPING,  /* the kernel's, but bytes of the handshake may come before the program's */
     SOCK_MOVED,      /* the stream has all bytes; the kernel's socket has none */
-    SOCK_BROKEN,     /* lost in the handshake: calls fail with `error` once, then as at the end */
-    SOCK_FOREIGN     /* moved by the parent before the fork: calls fail with ECONNRESET */
+    /* Lost in the handshake: calls fail with `error` once, then as at the end. 0: the server has
+     * closed before it read anything, and calls find the end. */
+    SOCK_BROKEN,
+    SOCK_FOREIGN /* moved by the parent before the fork: calls fail with ECONNRESET */
 };
 
 /* Called when the state of a connection changes, and when its last descriptor is closed

@@ -78,11 +78,11 @@ static void take(struct sock_conn *conn, size_t count)
     } while (got < 0 && errno == EINTR);
 }
 
-static bool put_bytes(struct sock_conn *conn, const void *bytes, size_t count)
+static bool put_bytes(struct sock_conn *conn, const void *bytes, size_t count, int flags)
 {
     ssize_t sent;
     do {
-        sent = send(conn->kernel, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = send(conn->kernel, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN) {
         conn->error = errno; /* which the kernel reports no more */
@@ -92,7 +92,7 @@ static bool put_bytes(struct sock_conn *conn, const void *bytes, size_t count)
 
 static bool put_byte(struct sock_conn *conn, uint8_t byte)
 {
-    return put_bytes(conn, &byte, 1);
+    return put_bytes(conn, &byte, 1, 0);
 }
 
 static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum sock_reason why)
@@ -108,7 +108,7 @@ static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum 
         hello.user = vipl_local_user();
     }
     sock_hello_encode(&hello, bytes);
-    return put_bytes(conn, bytes, sizeof(bytes));
+    return put_bytes(conn, bytes, sizeof(bytes), 0);
 }
 
 /* --- outcomes --- */
@@ -157,6 +157,16 @@ static void stay(struct sock_conn *conn, enum sock_reason reason, bool message, 
         sock_stats_count(reason);
     }
     sock_conn_change_locked(conn, message || strips > 0 ? SOCK_STRIPPING : SOCK_PLAIN);
+}
+
+/* The server has closed, and the kernel resets the connection because HELLO was not read. The
+ * program has sent nothing, and sees the end that it would see without HELLO. */
+static bool end_unread(struct sock_conn *conn)
+{
+    drop_stream(conn);
+    conn->error = 0;
+    sock_conn_change_locked(conn, SOCK_BROKEN);
+    return true;
 }
 
 /* Nothing can be looked at. Returns true if that ends the handshake. */
@@ -242,12 +252,12 @@ static bool say_hello(struct sock_conn *conn)
 
 static bool step_connecting(struct sock_conn *conn)
 {
-    short ready = kernel_ready(conn, POLLOUT);
+    short ready = kernel_ready(conn, POLLOUT | POLLRDHUP);
     if (ready == 0) {
         return false;
     }
-    if ((ready & (POLLERR | POLLHUP)) != 0) {
-        sock_conn_change_locked(conn, SOCK_PLAIN); /* the kernel tells the program why */
+    if ((ready & (POLLERR | POLLHUP | POLLRDHUP)) != 0) {
+        sock_conn_change_locked(conn, SOCK_PLAIN); /* the kernel tells the program how it ended */
         return true;
     }
     return say_hello(conn);
@@ -264,11 +274,17 @@ static bool step_hello_sent(struct sock_conn *conn)
 {
     uint8_t bytes[SOCK_HELLO_BYTES];
     int count = look(conn, bytes, sizeof(bytes));
+    if (count == LOST && conn->error == ECONNRESET) {
+        return end_unread(conn);
+    }
     if (count < 0) {
         return is_lost(conn, count);
     }
-    if (count == 0) {
-        stay(conn, SOCK_NOT_CONNECTED, false, 0); /* the kernel tells the program how it ended */
+    if (count == 0) { /* the server sends no more; it may yet read, and expects the byte */
+        if (!put_byte(conn, SOCK_COMMIT_TCP)) {
+            return end_unread(conn);
+        }
+        stay(conn, SOCK_NOT_CONNECTED, false, 0);
         return true;
     }
     if (!sock_hello_begins(bytes, (size_t)count)) {
@@ -668,10 +684,11 @@ void sock_conn_give_up(struct sock_conn *conn, enum sock_reason reason)
 /* A server's bytes stay where they are: another process that has the descriptor may read them. */
 void sock_handshake_close_locked(struct sock_conn *conn)
 {
+    const uint8_t byte = SOCK_COMMIT_TCP;
     switch (sock_conn_state(conn)) {
     case SOCK_HELLO_SENT:
     case SOCK_JOINING:
-        put_byte(conn, SOCK_COMMIT_TCP);
+        put_bytes(conn, &byte, 1, MSG_MORE); /* with the FIN: the peer sees both or neither */
         drop_stream(conn);
         vipl_store_release(&conn->state, SOCK_PLAIN);
         break;

@@ -318,16 +318,21 @@ int sock_io_shutdown(struct sock_conn *conn, int how)
     if (is_kernels(conn)) {
         return SOCK_KERNEL;
     }
+    bool has_finished = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
+    uint32_t bits = (how != SHUT_WR ? SOCK_SHUT_READ : 0) | (how != SHUT_RD ? SOCK_SHUT_WRITE : 0);
+    if (sock_conn_state(conn) == SOCK_BROKEN && conn->error == 0 && !has_finished) {
+        vipl_fetch_or(&conn->shut, bits);
+        sock_conn_touch(conn);
+        return 0;
+    }
     if (sock_conn_state(conn) != SOCK_MOVED) {
         return (int)fail(ENOTCONN);
     }
     unsigned events = vipl_stream_events(conn->stream);
-    bool has_finished = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
     if ((events & (VIPL_STREAM_BROKEN | VIPL_STREAM_RESET)) != 0 ||
         (has_finished && (events & VIPL_STREAM_ENDED) != 0)) {
         return (int)fail(ENOTCONN);
     }
-    uint32_t bits = (how != SHUT_WR ? SOCK_SHUT_READ : 0) | (how != SHUT_RD ? SOCK_SHUT_WRITE : 0);
     vipl_fetch_or(&conn->shut, bits);
     if (how != SHUT_WR) {
         vipl_stream_stop(conn->stream);

@@ -246,6 +246,39 @@ TEST_CASE("a client that closes at once is seen to close")
     }
 }
 
+TEST_CASE("a server that closes before it reads is seen to close")
+{
+    Listener listener;
+    for (const bool later : {false, true}) {
+        Fd client = listener.connect();
+        listener.accept().close();
+        if (later) { // the client learns of it in poll()
+            pollfd fd = {client, POLLIN | POLLOUT | POLLRDHUP, 0};
+            REQUIRE(eventually([&] { return poll(&fd, 1, 0) == 1 && (fd.revents & POLLRDHUP) != 0; }));
+            CHECK(fd.revents == (POLLIN | POLLOUT | POLLRDHUP));
+            CHECK(socket_error(client) == 0);
+        }
+        int error = -1;
+        CHECK(all_of(client, &error).empty());
+        CHECK(error == 0);
+        CHECK(shutdown(client, SHUT_WR) == 0);
+    }
+}
+
+TEST_CASE("a server that shuts its writing down before it reads gets every byte")
+{
+    Listener listener;
+    Fd client = listener.connect();
+    Fd server = listener.accept();
+    REQUIRE(shutdown(server, SHUT_WR) == 0);
+    CHECK(receive(client, 1).empty());
+    send_all(client, "from the first one on");
+    client.close();
+    int error = -1;
+    CHECK(all_of(server, &error) == "from the first one on");
+    CHECK(error == 0);
+}
+
 TEST_CASE("a client that writes and closes at once is heard")
 {
     Listener listener;
