@@ -259,6 +259,15 @@ static int look(struct waiting *waiting)
     return ready;
 }
 
+/* Returns what the kernel says of a set once entries that are not ready have left it: while the
+ * thread slept for the device, it may have taken messages without bytes of the program. */
+static short look_at_set(struct sock_file *file, const struct pollfd *fd)
+{
+    struct pollfd now = {.fd = fd->fd, .events = fd->events};
+    sock_epoll_trim(file);
+    return (short)(poll(&now, 1, 0) == 1 ? now.revents : 0);
+}
+
 /* Takes over what the kernel has found. Returns the number of descriptors that are ready by that;
  * those of handshakes are not the program's to see. */
 static int take_over(struct waiting *waiting)
@@ -267,11 +276,15 @@ static int take_over(struct waiting *waiting)
     nfds_t next = 0;
     for (nfds_t i = 0; i < waiting->count; i++) {
         bool is_special = next < waiting->special_count && waiting->specials[next].index == i;
+        struct sock_file *file = is_special ? waiting->specials[next].file : NULL;
         struct sock_conn *conn = is_special ? conn_of_special(&waiting->specials[next]) : NULL;
         next += is_special ? 1 : 0;
         enum sock_state state = conn == NULL ? SOCK_PLAIN : sock_conn_state(conn);
         if (state == SOCK_PLAIN || state == SOCK_LISTENING) {
             short events = (short)(waiting->kernel[i].fd < 0 ? 0 : waiting->kernel[i].revents);
+            if (events != 0 && file != NULL && conn == NULL) {
+                events = look_at_set(file, &waiting->fds[i]);
+            }
             waiting->fds[i].revents = (short)(events & (waiting->fds[i].events | ALWAYS | POLLNVAL));
             ready += waiting->fds[i].revents != 0 ? 1 : 0;
         }
