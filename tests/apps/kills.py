@@ -69,4 +69,4 @@ def run(machine, options):
     wait_until("the server's children have ended", lambda: len(server.family()) == 1)
     machine.checks.that(descriptors(server.pid) == before, "the server has %d descriptors, and had %d" % (descriptors(server.pid), before))
     machine.checks.that(server.stop() == 0, "the server ends at SIGTERM: " + server.told())
-    machine.check_moved(count // 5, failed=count) # an end may die in the handshake
+    machine.check_moved(count // 2)  # a process that is killed tells nothing

@@ -101,7 +101,8 @@ bool Chooser::try_close(Step &step, const Model &model)
 {
     const End &one = model.ends[step.end];
     step.kind = Kind::Close;
-    step.option = one.writing && is_one_in(3);
+    // A client whose server aborts before it has read anything cannot tell that from a close.
+    step.option = one.writing && model.is_made() && is_one_in(3);
     // Bytes unread make the kernel send a reset; behind a FIN, a reset has another errno: that is
     // not compared.
     return is_one_in(10) && one.open && (one.unread == 0 || one.writing);
@@ -201,7 +202,8 @@ bool Chooser::try_blocked(Step &step, const Model &model)
         step.how == kWaitRecvAll ? parts(step.size, false) : std::vector<std::size_t>{1 + below(step.size)};
     bool can_wait = one.unread == 0 && !one.is_over() && one.timeout_ms == 0 &&
                     (step.how > kWaitRecvAll || !one.nonblocking);
-    bool can_end = model.can_send(1 - step.end) && (step.option != kWakeAbort || peer.writing);
+    bool can_end =
+        model.can_send(1 - step.end) && (step.option != kWakeAbort || (peer.writing && model.is_made()));
     return can_wait && can_end && (one.writing || step.option != kWakeOwnShutdown);
 }
 
@@ -255,6 +257,22 @@ Step Chooser::next(const Model &model)
 }
 
 namespace {
+
+// Each part of a call that sends several times takes room of its own.
+void apply_send(const Step &step, std::size_t size, Model &model)
+{
+    std::vector<std::size_t> sends = {size};
+    if (step.how == kSendmmsg) {
+        sends = step.parts;
+    } else if (step.how == kSendMore) {
+        sends = {step.size / 2, step.size - step.size / 2};
+    }
+    for (std::size_t each : sends) {
+        each = std::min(each, size);
+        size -= each;
+        model.sent(step.end, each);
+    }
+}
 
 void apply_close(int end, bool aborts, Model &model)
 {
@@ -340,7 +358,7 @@ void Chooser::apply(const Step &step, const Outcome &outcome, Model &model)
     switch (step.kind) {
     case Kind::Send:
         if (outcome.value > 0) {
-            model.sent(step.end, static_cast<std::size_t>(outcome.value));
+            apply_send(step, static_cast<std::size_t>(outcome.value), model);
         }
         break;
     case Kind::Receive:

@@ -6,8 +6,8 @@
 //     vipl-socket-script --mode MODE [--steps N] [--seed N] [--plain-port N]
 //
 // MODE is blocking, nonblocking, level or edge. What may differ is stated where it is left out:
-// Model::kMostUnread, dead_send(), fill(), wait_for_edges(), try_close(), try_shutdown(). Bytes
-// that are received are compared with those that were sent.
+// Model::kMostUnread, dead_send(), fill(), wait_for_edges(), try_close(), try_blocked(),
+// try_shutdown(). Bytes that are received are compared with those that were sent.
 #include "choose.hpp"
 
 #include <cstdio>
