@@ -78,7 +78,8 @@ static bool is_decided(struct sock_conn *conn, const struct sock_now *now, short
         sock_conn_give_up(conn, SOCK_WROTE_FIRST);
         return true;
     }
-    return sock_state_is_over(now->state) || (now->state == SOCK_STRIPPING && wanted == POLLOUT);
+    return sock_state_is_over(now->state) ||
+           (now->state == SOCK_STRIPPING && (wanted == POLLOUT || sock_conn_is_stopped(conn)));
 }
 
 static int await_blocking(struct awaiting *awaiting, struct sock_conn *conn, short wanted, uint64_t deadline)

@@ -132,6 +132,11 @@ void sock_conn_change_locked(struct sock_conn *conn, enum sock_state state);
 void sock_conn_touch(struct sock_conn *conn);
 void sock_conn_hook(struct sock_conn *conn, struct sock_hook *hook);
 void sock_conn_unhook(struct sock_conn *conn, struct sock_hook *hook);
+/* Whether the program has called shutdown() of reading. */
+static inline bool sock_conn_is_stopped(const struct sock_conn *conn)
+{
+    return (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_READ) != 0;
+}
 /* Returns true once the program has closed the last descriptor. */
 bool sock_conn_is_closed(struct sock_conn *conn);
 

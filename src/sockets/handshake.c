@@ -490,6 +490,9 @@ static bool step_stripping(struct sock_conn *conn)
     if (count < 0) {
         return is_lost(conn, count);
     }
+    if (count == 0 && sock_conn_is_stopped(conn)) {
+        return false; /* the end is this one's doing: bytes of the handshake may yet come */
+    }
     if (conn->strips_message && count > 0 && sock_hello_begins(bytes, (size_t)count)) {
         conn->has_part = count < SOCK_HELLO_BYTES;
         if (conn->has_part) {
@@ -609,6 +612,10 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
         now->ready = (short)(kernel_ready(conn, POLLOUT) & (POLLOUT | POLLWRNORM));
         now->kernel |= POLLOUT;
         now->again_ms = -1;
+    }
+    if (now->state == SOCK_STRIPPING && sock_conn_is_stopped(conn)) {
+        now->ready |= POLLIN | POLLRDNORM | POLLRDHUP;
+        now->kernel &= ~POLLIN; /* the kernel's socket is readable for good */
     }
     if (conn->has_part) {
         now->kernel &= ~POLLIN;

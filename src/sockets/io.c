@@ -183,6 +183,9 @@ ssize_t sock_io_receive(struct sock_conn *conn, const struct iovec *pieces, size
     if (await(&transfer, POLLIN) != 0) {
         return -1;
     }
+    if (sock_conn_state(conn) == SOCK_STRIPPING && sock_conn_is_stopped(conn)) {
+        return 0; /* no byte of the program has come, but one of the handshake may have */
+    }
     if (is_kernels(conn)) {
         return SOCK_KERNEL;
     }
@@ -316,6 +319,10 @@ int sock_io_shutdown(struct sock_conn *conn, int how)
     }
     sock_conn_give_up(conn, SOCK_SHUT_DOWN);
     if (is_kernels(conn)) {
+        if (how != SHUT_WR) { /* which counts while bytes of the handshake may come */
+            vipl_fetch_or(&conn->shut, SOCK_SHUT_READ);
+            sock_conn_touch(conn);
+        }
         return SOCK_KERNEL;
     }
     bool has_finished = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;

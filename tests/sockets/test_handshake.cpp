@@ -5,6 +5,7 @@
 #include <future>
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -277,6 +278,25 @@ TEST_CASE("a server that shuts its writing down before it reads gets every byte"
     int error = -1;
     CHECK(all_of(server, &error) == "from the first one on");
     CHECK(error == 0);
+}
+
+TEST_CASE("a server that shuts its reading down before it reads gets no byte of the handshake")
+{
+    Listener listener;
+    Fd client = listener.connect();
+    Fd server = listener.accept();
+    REQUIRE(shutdown(server, SHUT_RD) == 0);
+    CHECK(receive(server, 1).empty());
+    pollfd fd = {server, POLLIN, 0};
+    CHECK(poll(&fd, 1, 0) == 1);
+    CHECK(fd.revents == POLLIN);
+    send_all(client, "still"); // which the kernel delivers all the same
+    int count = 0;
+    CHECK(eventually([&] { return ioctl(server, FIONREAD, &count) == 0 && count >= 5; }));
+    CHECK(receive(server, 5) == "still");
+    CHECK(receive(server, 1).empty());
+    send_all(server, "back");
+    CHECK(receive(client, 4) == "back");
 }
 
 TEST_CASE("a client that writes and closes at once is heard")
