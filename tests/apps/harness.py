@@ -348,6 +348,12 @@ class Machine:
             print("%s: %s" % (end, found))
 
 
+def wakings(pid):
+    """How often the threads of a process have slept."""
+    return sum(int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text_of("/proc/%d/task/%s/status" % (pid, thread)), re.M).group(1))
+               for thread in os.listdir("/proc/%d/task" % pid))
+
+
 def cpu_ticks(processes):
     """The time, in ticks of the system, that processes and what is below them have used so far."""
     ticks = os.sysconf("SC_CLK_TCK")

@@ -9,7 +9,7 @@ import resource
 import subprocess
 import time
 
-from harness import cannot_run, text_of
+from harness import cannot_run, text_of, wakings
 
 KIB_EACH = 32
 SPARE_KIB = 4096  # for what a heap keeps
@@ -19,12 +19,6 @@ WINDOW_S = 3
 def in_status(pid, name):
     """A number of /proc/PID/status."""
     return int(re.search(r"^%s:\s+(\d+)" % name, text_of("/proc/%d/status" % pid), re.M).group(1))
-
-
-def wakings(pid):
-    """How often the threads of a process have slept."""
-    return sum(int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text_of("/proc/%d/task/%s/status" % (pid, thread)), re.M).group(1))
-               for thread in os.listdir("/proc/%d/task" % pid))
 
 
 class Held:
