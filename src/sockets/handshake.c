@@ -614,7 +614,8 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
         now->again_ms = -1;
     }
     if (now->state == SOCK_STRIPPING && sock_conn_is_stopped(conn)) {
-        now->ready |= POLLIN | POLLRDNORM | POLLRDHUP;
+        bool is_shut = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
+        now->ready |= (short)(POLLIN | POLLRDNORM | POLLRDHUP | (is_shut ? POLLHUP : 0));
         now->kernel &= ~POLLIN; /* the kernel's socket is readable for good */
     }
     if (conn->has_part) {

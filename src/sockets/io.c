@@ -317,16 +317,14 @@ int sock_io_shutdown(struct sock_conn *conn, int how)
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) {
         return (int)fail(EINVAL);
     }
+    uint32_t bits = (how != SHUT_WR ? SOCK_SHUT_READ : 0) | (how != SHUT_RD ? SOCK_SHUT_WRITE : 0);
     sock_conn_give_up(conn, SOCK_SHUT_DOWN);
     if (is_kernels(conn)) {
-        if (how != SHUT_WR) { /* which counts while bytes of the handshake may come */
-            vipl_fetch_or(&conn->shut, SOCK_SHUT_READ);
-            sock_conn_touch(conn);
-        }
+        vipl_fetch_or(&conn->shut, bits); /* which counts while bytes of the handshake may come */
+        sock_conn_touch(conn);
         return SOCK_KERNEL;
     }
     bool has_finished = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
-    uint32_t bits = (how != SHUT_WR ? SOCK_SHUT_READ : 0) | (how != SHUT_RD ? SOCK_SHUT_WRITE : 0);
     if (sock_conn_state(conn) == SOCK_BROKEN && conn->error == 0 && !has_finished) {
         vipl_fetch_or(&conn->shut, bits);
         sock_conn_touch(conn);

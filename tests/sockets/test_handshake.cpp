@@ -299,6 +299,22 @@ TEST_CASE("a server that shuts its reading down before it reads gets no byte of 
     CHECK(receive(client, 4) == "back");
 }
 
+TEST_CASE("an end that shuts both ways down, one after the other, before it reads")
+{
+    Listener listener;
+    for (const bool is_client : {false, true}) {
+        Fd client = listener.connect();
+        Fd server = listener.accept();
+        pollfd fd = {is_client ? int(client) : int(server), POLLIN | POLLRDHUP, 0};
+        REQUIRE(shutdown(fd.fd, SHUT_RD) == 0);
+        CHECK(poll(&fd, 1, 0) == 1);
+        CHECK(fd.revents == (POLLIN | POLLRDHUP));
+        REQUIRE(shutdown(fd.fd, SHUT_WR) == 0);
+        CHECK(poll(&fd, 1, 0) == 1);
+        CHECK(fd.revents == (POLLIN | POLLRDHUP | POLLHUP));
+    }
+}
+
 TEST_CASE("a client that writes and closes at once is heard")
 {
     Listener listener;
