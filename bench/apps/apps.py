@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Programs that nobody here wrote, over TCP, over Unix sockets and over VIPL by vipl-run: requests per second, in turns, medians over rounds.
+"""Programs that nobody here wrote, over TCP, over Unix sockets and over VIPL by vipl-run: requests per second, in turns, medians over rounds. And
+calls of omniORB.
 
     apps.py BUILD [--rounds N] [--seconds S] [--only PART-OF-A-TITLE] [--ways WAY,...] [--record [--to FOLDER] [--plots PYTHON]]
     apps.py BUILD --report-only [--record ...]
 
 BUILD is a release build; the raw rows are in BUILD/bench-apps.jsonl. Ways: TCP, Unix, VIPL, "client alone" and "server alone" (under vipl-run, while
-the other end is a plain program). --record writes the section of docs/use/performance.md.
+the other end is a plain program). "omniORB" is the title of the calls. --record writes the section of docs/use/performance.md.
 """
 import argparse
 import json
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 
+import calls
 import loads
 import report
 import section
@@ -48,6 +50,17 @@ def measure_one(machine, program, way, seconds):
     return row
 
 
+def measure_calls(arguments, number, raw):
+    """omniORB's calls: a server and a client for each way."""
+    orb = calls.Calls(arguments.build)
+    if (arguments.only or "") not in "omniORB" or not orb.are_there():
+        return
+    for way in calls.WAYS:
+        for row in orb.measure(way, arguments.seconds):
+            raw.write(json.dumps(dict(row, round=number)) + "\n")
+    raw.flush()
+
+
 def measure(arguments, raw):
     wanted = arguments.ways.split(",") if arguments.ways else ALL_WAYS
     ends = "both" if any(any(loads.UNDER[way]) for way in wanted) else "neither"
@@ -61,12 +74,14 @@ def measure(arguments, raw):
                     if row is not None:
                         raw.write(json.dumps(dict(row, program=program.title, way=way, round=number)) + "\n")
                 raw.flush()
+            measure_calls(arguments, number, raw)
             print("round %d of %d: %d s" % (number + 1, arguments.rounds, time.monotonic() - start), file=sys.stderr)
 
 
 def facts(arguments, load):
-    text = "%d rounds on %d CPUs (%s), Linux %s, %s." % (arguments.rounds, os.cpu_count() or 1, platform.machine(),
-                                                      platform.release().split("-")[0], time.strftime("%Y-%m-%d"))
+    rounds = "%d round%s" % (arguments.rounds, "s" if arguments.rounds != 1 else "")
+    text = "%s on %d CPUs (%s), Linux %s, %s." % (rounds, os.cpu_count() or 1, platform.machine(), platform.release().split("-")[0],
+                                               time.strftime("%Y-%m-%d"))
     return {"text": text, "load": load}
 
 

@@ -5,7 +5,7 @@ import textwrap
 
 from section import TITLE
 
-IMAGE = "performance-programs.svg"
+IMAGE, CALLS_IMAGE = "performance-programs.svg", "performance-calls.svg"
 FIRST, SECOND, VIPL, CLIENT, SERVER = "TCP", "Unix", "VIPL", "client alone", "server alone"
 
 HEAD = """## %s
@@ -20,19 +20,33 @@ client program tells it, in microseconds. The programs choose their CPUs.
 
 # A request's time beside TCP's: figures of the paper that VIPL for UNIX comes from (an ORB on SPARC/Solaris and a SAN, us).
 PAPER = (("ORB, null call", 661, 539), ("ORB, 1,024 B", 725, 645))
+CALLS_BESIDE_PAPER = ("null", "echo 1,024 B")
+POLLING = "VIPL, polling"
+CALLS_TITLE = "Calls of omniORB: time"
+CALLS_HEAD = """
+Calls of omniORB, whose transport for VIPL is a plug-in ([corba.md](corba.md)). Each cell is the median over the rounds
+of a round's median, and of its 99th percentile, in microseconds; in a round each way has a server and a client of its
+own. Both ends sleep while they wait; *polling*: an end looks for up to 50 us before it sleeps (`VIPL_SPIN_US`).
+"""
 BESIDE_PAPER = ("redis GET, 1 client", "pgbench -S prepared, 1 client", "memcached get, 1 connection")
 
 
 class Figures:
     def __init__(self, rows):
-        self.rows = rows
-        self.titles = list(dict.fromkeys(row["program"] for row in rows))
+        self.rows = [row for row in rows if "program" in row]
+        self.calls = [row for row in rows if "call" in row]
+        self.titles = list(dict.fromkeys(row["program"] for row in self.rows))
 
     def all(self, title, way, what="rate"):
         return [row[what] for row in self.rows if row["program"] == title and row["way"] == way and row.get(what)]
 
     def median(self, title, way, what="rate"):
         found = self.all(title, way, what)
+        return statistics.median(found) if found else None
+
+    def of_call(self, call, way, what="median"):
+        """Of an ORB's call: the median over the rounds; None: there is none."""
+        found = [row[what] for row in self.calls if row["call"] == call and row["way"] == way and what in row]
         return statistics.median(found) if found else None
 
     def has(self, way):
@@ -62,6 +76,17 @@ def rates(figures):
     return lines
 
 
+def orb_calls(figures):
+    ways = (FIRST, SECOND, VIPL, POLLING)
+    lines = [CALLS_HEAD, "| us: median / p99 | TCP | Unix | **VIPL** | **VIPL, polling** | beside TCP | polling |", "|---|---|---|---|---|---|---|"]
+    for call in dict.fromkeys(row["call"] for row in figures.calls):
+        medians = [figures.of_call(call, way) for way in ways]
+        cells = ["-" if median is None else "%.1f / %.1f" % (median, figures.of_call(call, way, "p99")) for way, median in zip(ways, medians)]
+        cells += [ratio(median, medians[0]) for median in medians[2:]]
+        lines.append("| %s | %s |" % (call, " | ".join(cells)))
+    return lines + ["", "![%s](%s)" % (CALLS_TITLE, CALLS_IMAGE)]
+
+
 def without_peer(figures):
     lines = ["", "One end under `vipl-run`, while the other is a plain program: the connections stay TCP.", "",
              "| | TCP | client under vipl-run | server under vipl-run | beside TCP: client | server |", "|---|---|---|---|---|---|"]
@@ -79,6 +104,10 @@ def beside_paper(figures):
              "| | TCP, us | VIPL, us | VIPL beside TCP |", "|---|---|---|---|"]
     for title, tcp, vipl in PAPER:
         lines.append("| *the paper: %s* | %d | %d | %.2f |" % (title, tcp, vipl, vipl / tcp))
+    for call in CALLS_BESIDE_PAPER:
+        tcp, vipl = figures.of_call(call, FIRST), figures.of_call(call, VIPL)
+        if tcp and vipl:
+            lines.append("| omniORB, %s | %.1f | %.1f | %.2f |" % (call, tcp, vipl, vipl / tcp))
     for title in BESIDE_PAPER:
         tcp, vipl = figures.median(title, FIRST), figures.median(title, VIPL)
         if tcp and vipl:
@@ -93,8 +122,10 @@ def notes(figures):
         if row["way"] == VIPL and (row.get("moved") == 0 or row.get("plain", 0) > 0):
             reasons = "; ".join("%d %s" % (count, reason) for reason, count in row.get("reasons", {}).items())
             lines.append("- %s, round %d: %d connections moved, %d not: %s" % (row["program"], row["round"] + 1, row["moved"], row["plain"], reasons))
+    for row in figures.rows + figures.calls:
         if "failed" in row:
-            lines.append("- %s, %s, round %d gave no figure: %s" % (row["program"], row["way"], row["round"] + 1, row["failed"]))
+            what = row["program"] if "program" in row else "omniORB, " + row["call"]
+            lines.append("- %s, %s, round %d gave no figure: %s" % (what, row["way"], row["round"] + 1, row["failed"]))
     return [""] + [textwrap.fill(line, 120, subsequent_indent="  ") for line in lines] if lines else []
 
 
@@ -104,6 +135,8 @@ def section_text(rows, facts):
     lines = [HEAD % (TITLE, textwrap.fill(made, 120))] + rates(figures)
     if figures.has(VIPL):
         lines += ["", "![%s](%s)" % (TITLE, IMAGE)]
+    if figures.calls:
+        lines += orb_calls(figures)
     if figures.has(CLIENT) or figures.has(SERVER):
         lines += without_peer(figures)
     if figures.has(VIPL):
