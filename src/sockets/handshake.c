@@ -471,6 +471,7 @@ static bool step_committing(struct sock_conn *conn)
     }
     if (conn->peer_commit == SOCK_COMMIT_VIPL) {
         sock_pending_leave(conn);
+        vipl_stream_refuse_offers(conn->stream); /* a program may not want to wait for the peer */
         vipl_stream_begin(conn->stream, conn->peer.window);
         sock_stats_count(SOCK_MOVED_TO_VIPL);
         sock_conn_change_locked(conn, SOCK_MOVED);

@@ -86,6 +86,13 @@ int vipl_stream_new(struct vipl_stream_nic *nic, struct vipl_stream **out)
     return 0;
 }
 
+void vipl_stream_refuse_offers(struct vipl_stream *stream)
+{
+    vipl_mutex_lock(&stream->lock);
+    stream->state.refuses_offers = true;
+    vipl_mutex_unlock(&stream->lock);
+}
+
 void vipl_stream_begin(struct vipl_stream *stream, struct vipl_stream_window peer)
 {
     vipl_mutex_lock(&stream->lock);

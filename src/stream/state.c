@@ -104,7 +104,7 @@ static bool is_allowed(const struct vipl_stream_state *state, uint32_t type, uin
     case VIPL_STREAM_DATA:
         return may_add && bytes > 0 && bytes <= state->own.bytes;
     case VIPL_STREAM_RTS:
-        return may_add && bytes == VIPL_STREAM_OFFER_BYTES;
+        return may_add && !state->refuses_offers && bytes == VIPL_STREAM_OFFER_BYTES;
     case VIPL_STREAM_FIN:
         return may_add && bytes == 0;
     case VIPL_STREAM_CLOSE:

@@ -81,6 +81,8 @@ struct vipl_stream_state {
     bool finishing; /* a FIN */
     bool closing;   /* a CLOSE */
     bool has_read;  /* a DONE: all of the peer's memory has been read */
+    /* An RTS is a breach; constant once connected. */
+    bool refuses_offers;
 };
 
 /* The windows are known. The state was zeroed before, and may have something to finish. */

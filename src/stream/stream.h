@@ -85,6 +85,9 @@ VIP_VI_HANDLE vipl_stream_vi(const struct vipl_stream *stream);
 VIP_VI_ATTRIBUTES vipl_stream_attributes(void);
 /* The window of each stream that this process makes. */
 struct vipl_stream_window vipl_stream_own_window(void);
+/* No peer may offer memory: reading it would make a call wait for the peer. Before
+ * vipl_stream_begin(). */
+void vipl_stream_refuse_offers(struct vipl_stream *stream);
 /* The VI is connected, and the peer has said what its window is, which is valid. */
 void vipl_stream_begin(struct vipl_stream *stream, struct vipl_stream_window peer);
 

@@ -138,6 +138,14 @@ TEST_CASE("nothing is sent after the end but what the peer needs to end too")
     end.refuses(VIPL_STREAM_ACK, 0, 0);
 }
 
+TEST_CASE("an end may refuse offers")
+{
+    End end;
+    end.refuses_offers = true;
+    end.refuses(VIPL_STREAM_RTS, 0, VIPL_STREAM_OFFER_BYTES);
+    CHECK(end.takes(VIPL_STREAM_DATA, 0, 1) == VIPL_STREAM_DATA);
+}
+
 TEST_CASE("a peer that sends what no peer may send is found out")
 {
     End end;
