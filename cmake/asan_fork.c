@@ -5,8 +5,9 @@
  * stands still at its next malloc() or free(). So whoever forks takes the allocator's locks around it, as later versions
  * do themselves. That is done by functions of the runtime that only a program sees into which it is linked.
  *
- * These handlers are the first to be registered: others may allocate before the locks are taken and after they are given
- * back. Meanwhile no signal handler runs in the thread, for it might allocate or fork.
+ * These handlers are the first to be registered, before the constructors of libraries, which may register others: these
+ * may allocate before the locks are taken and after they are given back. Meanwhile no signal handler runs in the thread,
+ * for it might allocate or fork.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -40,7 +41,10 @@ static void unlock(void)
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
-static void __attribute__((constructor)) lock_around_forks(void)
+static void lock_around_forks(void)
 {
     pthread_atfork(lock, unlock, unlock);
 }
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const before_constructors)(void) = lock_around_forks;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Every option, all with the prefix VIPL_. As a sub-project nothing but the library is built.
 
+include(CheckSymbolExists)
 include(CMakeDependentOption)
 
 set(vipl_top_level OFF)
@@ -40,8 +41,10 @@ elseif(NOT VIPL_BACKEND_TCP AND NOT vipl_has_libuv)
     message(STATUS "VIPL: no tcp device, because libuv was not found; once it is there, set VIPL_BACKEND_TCP=ON")
 endif()
 
+# The functions that it replaces are glibc's.
+check_symbol_exists(__GLIBC__ features.h VIPL_C_LIBRARY_IS_GLIBC)
 cmake_dependent_option(VIPL_SOCKETS "The library libvipl-sockets.so, which moves TCP connections of unmodified programs to VIPL" ON
-                       "vipl_is_linux;VIPL_BACKEND_LOOPBACK;vipl_top_level;NOT VIPL_SANITIZE;NOT CMAKE_CROSSCOMPILING" OFF)
+                       "vipl_is_linux;VIPL_C_LIBRARY_IS_GLIBC;VIPL_BACKEND_LOOPBACK;vipl_top_level" OFF)
 
 option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level})
 option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf and vipl-run" ${vipl_top_level})

@@ -22,7 +22,10 @@ set_target_properties(vipl_sockets PROPERTIES OUTPUT_NAME vipl-sockets LINKER_LA
                       LINK_DEPENDS ${PROJECT_BINARY_DIR}/src/sockets/sockets.map)
 target_link_libraries(vipl_sockets PRIVATE ${vipl_private_libraries} ${CMAKE_DL_LIBS})
 target_link_options(vipl_sockets PRIVATE ${vipl_sockets_wraps} LINKER:--version-script=${PROJECT_BINARY_DIR}/src/sockets/sockets.map
-                    LINKER:-z,nodelete LINKER:-z,now LINKER:-z,defs)
+                    LINKER:-z,nodelete LINKER:-z,now)
+if(NOT VIPL_SANITIZE) # a sanitizer's functions are the program's, which has to be built with the sanitizer too
+    target_link_options(vipl_sockets PRIVATE LINKER:-z,defs)
+endif()
 if(vipl_lto)
     target_link_options(vipl_sockets PRIVATE -fno-lto) # what the linker wraps must be known to it
 endif()

@@ -422,19 +422,27 @@ static int poll_until(struct waiting *waiting, uint64_t deadline, const sigset_t
     }
 }
 
+/* Apart from sock_poll(), whose variables the setjmp() in pthread_cleanup_push() would put in doubt.
+ * Writes the errno value of a failure. */
+static int poll_and_clean_up(struct waiting *waiting, uint64_t deadline, const sigset_t *mask, int cancel,
+                             int *error)
+{
+    int result;
+    pthread_cleanup_push(end_waiting, waiting);
+    begin_waiting(waiting);
+    result = poll_until(waiting, deadline, mask, cancel);
+    *error = errno;
+    pthread_cleanup_pop(1);
+    return result;
+}
+
 int sock_poll(struct pollfd *fds, nfds_t count, uint64_t deadline, const sigset_t *mask)
 {
     struct waiting waiting = {.fds = fds, .count = count};
     int cancel = vipl_cancel_off();
-    int result = -1;
     int error = ENOMEM;
-    if (allocate_waiting(&waiting)) {
-        pthread_cleanup_push(end_waiting, &waiting);
-        begin_waiting(&waiting);
-        result = poll_until(&waiting, deadline, mask, cancel);
-        error = errno;
-        pthread_cleanup_pop(1);
-    }
+    int result =
+        allocate_waiting(&waiting) ? poll_and_clean_up(&waiting, deadline, mask, cancel, &error) : -1;
     errno = error;
     vipl_cancel_restore(cancel);
     return result;

@@ -2,6 +2,7 @@
 //
 // Descriptors, processes and programs that a connection lives in.
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <vector>
 
@@ -278,7 +279,7 @@ TEST_CASE("a program that ends sends what it has written")
     }
 }
 
-TEST_CASE("exec ends moved connections as the kernel does, and others are the new program's")
+TEST_CASE("exec ends moved connections as the kernel does, and others are the new program's", "[exec]")
 {
     Listener listener;
     Client one(listener, [](int fd) {
@@ -427,7 +428,7 @@ TEST_CASE("a connection is passed to another process before its first byte, and 
     }
 }
 
-static volatile sig_atomic_t alarms;
+static std::atomic<int> alarms;
 
 /** What recv() returns when a signal comes while it waits. */
 static int interrupted(int flags, bool has_timeout)
@@ -436,7 +437,7 @@ static int interrupted(int flags, bool has_timeout)
     struct sigaction action = {}, before = {};
     signal(SIGINT, SIG_DFL); // Catch2's handlers, which do not restart calls
     signal(SIGTERM, SIG_DFL);
-    action.sa_handler = [](int) { alarms = alarms + 1; };
+    action.sa_handler = [](int) { alarms++; };
     action.sa_flags = flags;
     must(sigaction(SIGUSR1, &action, &before) == 0);
     if (has_timeout) {
@@ -474,9 +475,11 @@ TEST_CASE("a handler that interrupts a call on a connection does not stand still
     signal(SIGINT, SIG_DFL); // Catch2's handlers, which do not restart calls
     signal(SIGTERM, SIG_DFL);
     action.sa_handler = [](int) {
+        const int kept = errno;
         handled_result = send(handled_fd, "h", 1, MSG_DONTWAIT);
         handled_error = errno;
-        alarms = alarms + 1;
+        errno = kept;
+        alarms++;
     };
     action.sa_flags = SA_RESTART;
     REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);

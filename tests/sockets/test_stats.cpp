@@ -53,7 +53,7 @@ TEST_CASE("the longest text fits")
     }
 }
 
-TEST_CASE("a forked child counts from 0, and not in its parent's memory")
+TEST_CASE("a forked child counts from 0, and not in its parent's memory", "[maps]")
 {
     sock_stats_count(SOCK_MOVED_TO_VIPL);
     const auto memories = [] { return vipl_test::lines_with("/proc/self/maps", SOCK_STATS_NAME); };
