@@ -457,10 +457,54 @@ VFIO_USER = {
 }
 
 
+# --- messages of the handshake of sockets: 128 bytes, and what follows them --------------------------------------------------
+
+SOCKETS_VERSION = 1
+SOCKETS_MAGIC = b'\x89VIPL-socket\r\n\x1a\n'
+
+
+def sockets_message(kind=1, version=SOCKETS_VERSION, host=b'\1\2\3\4\5\6', why=0, messages=32, size=65536, nonce=b'0123456789abcdef', device=b'loopback', user=1000,
+                    magic=SOCKETS_MAGIC, host_length=None, end=b''):
+    text = magic + bytes([kind, version, len(host) if host_length is None else host_length, why]) + struct.pack('<II', messages, size) + nonce
+    return (text + host.ljust(16, b'\0') + device.ljust(32, b'\0') + struct.pack('<I', user)).ljust(128 - len(end), b'\0') + end
+
+
+SOCKETS = {
+    'hello': sockets_message(),
+    'hello-and-commit': sockets_message() + b'T',
+    'hello-and-garbage': sockets_message() + b'g' * 500,
+    'hello-cut': sockets_message()[:100],
+    'hello-of-another-version': sockets_message(version=99, end=b'more'),
+    'hello-largest': sockets_message(host=b'h' * 16, device=b'd' * 31, messages=4096, size=1 << 20, user=0xffffffff),
+    'hello-host-too-long': sockets_message(host_length=17),
+    'hello-host-0': sockets_message(host=b''),
+    'hello-host-and-more': sockets_message(host_length=5),
+    'hello-window-0': sockets_message(messages=0),
+    'hello-window-largest': sockets_message(messages=0xffffffff, size=0xffffffff),
+    'hello-window-swapped': sockets_message(messages=0x20000000, size=0x100),
+    'hello-no-device': sockets_message(device=b''),
+    'hello-device-too-long': sockets_message(device=b'd' * 32),
+    'hello-device-and-more': sockets_message(device=b'loop\0back'),
+    'hello-not-0-behind': sockets_message(end=b'x'),
+    'welcome': sockets_message(kind=2) + b'V',
+    'welcome-without-a-window': sockets_message(kind=2, messages=1, size=0),
+    'decline': sockets_message(kind=3, why=6, host=b'', device=b'', messages=0, size=0, nonce=bytes(16), user=0),
+    'decline-and-more': sockets_message(kind=3, why=255),
+    'kind-0': sockets_message(kind=0),
+    'kind-4': sockets_message(kind=4),
+    'magic-alone': SOCKETS_MAGIC,
+    'magic-cut': SOCKETS_MAGIC[:7],
+    'magic-wrong-at-its-end': sockets_message(magic=SOCKETS_MAGIC[:15] + b'\r'),
+    'http': b'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n',
+    'commit-alone': b'V',
+    'empty': b'',
+}
+
+
 def main():
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
                             ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD),
-                            ('vfio_user', VFIO_USER)):
+                            ('vfio_user', VFIO_USER), ('sockets', SOCKETS)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         for name, data in inputs.items():
