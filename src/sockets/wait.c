@@ -422,7 +422,7 @@ static int poll_until(struct waiting *waiting, uint64_t deadline, const sigset_t
     }
 }
 
-/* Apart from sock_poll(), whose variables the setjmp() in pthread_cleanup_push() would put in doubt.
+/* Apart from sock_poll(), whose variables setjmp() in pthread_cleanup_push() would put in doubt.
  * Writes the errno value of a failure. */
 static int poll_and_clean_up(struct waiting *waiting, uint64_t deadline, const sigset_t *mask, int cancel,
                              int *error)

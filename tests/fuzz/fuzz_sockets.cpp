@@ -58,7 +58,7 @@ void check_written(const std::uint8_t *bytes, const sock_hello &hello)
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
-    const bool begins = check_beginnings(data, std::min<std::size_t>(size, SOCK_HELLO_BYTES));
+    const bool begins = check_beginnings(data, std::min<std::size_t>(size, SOCK_MAGIC_BYTES + 2));
     if (size < SOCK_HELLO_BYTES) {
         return 0;
     }

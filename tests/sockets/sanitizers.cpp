@@ -7,8 +7,9 @@
 
 static const pid_t first = getpid();
 
-/** AddressSanitizer looks for leaks at the end of each process. A forked child leaves what its parent
- * had allocated where it is, and has lost sight of it: only the first process is looked at. */
+/** AddressSanitizer looks for leaks at the end of each process. A forked child leaves what its
+ * parent had allocated where it is, and has lost sight of it: the first process alone is looked
+ * at. */
 FOR_RUNTIME int __lsan_is_turned_off();
 int __lsan_is_turned_off()
 {

@@ -160,7 +160,8 @@ public:
         CHECK(error_of(send(server_, "x", 1, MSG_NOSIGNAL)) == EPIPE);
         end(1);
     }
-    /** The peer has done what it wanted; that number of lines was logged; the other connection goes on. */
+    /** The peer has done what it wanted, that number of lines was logged, and the other connection
+     * goes on. */
     void end(size_t lines)
     {
         server_.close();
@@ -175,8 +176,7 @@ public:
         CHECK(bystander_.has_stayed_moved());
     }
     int server() const { return server_; }
-    /** Has the library look at the connection. Returns whether the client has ended its half of the TCP
-     * connection. */
+    /** Has the library look at the connection. Returns whether the client has sent its FIN. */
     bool looks_on() const
     {
         pollfd fd = {server_, 0, 0};
