@@ -13,6 +13,8 @@
 #include "sockets/conn.h"
 #include "sockets/mark.h"
 #include "sockets/options.h"
+#include "sockets/probe.h"
+#include "sockets/responder.h"
 #include "sockets/rules.h"
 #include "sockets/wait.h"
 
@@ -71,9 +73,9 @@ static bool is_any(const union address *address)
            (IN6_IS_ADDR_V4MAPPED(&host) && memcmp(&host.s6_addr[12], "\0\0\0", 4) == 0);
 }
 
-static struct sock_place place_of(const union address *address)
+static struct sock_address place_of(const union address *address)
 {
-    struct sock_place place = {.port = port_of(address)};
+    struct sock_address place = {.port = port_of(address)};
     host_of(address, &place.host);
     return place;
 }
@@ -110,10 +112,40 @@ static bool is_nonblocking(int fd)
 
 /* --- clients --- */
 
-/* Whether the server is one to ask for VIPL. */
-static enum sock_reason ask_for(int fd, union address *to, socklen_t length, enum sock_marked *marked)
+/* The device of a connection with another host; NULL: the connection stays with TCP. */
+static const char *remote_device(bool connects, const union address *address)
+{
+    const char *device = sock_rules_device(connects, &address->any, sizeof(*address));
+    if (device != NULL && device[0] == '\0') {
+        device = sock_device_name();
+    }
+    return device == NULL || sock_device_is_local(device) ? NULL : device;
+}
+
+/* A server that a client has connected to. */
+struct server {
+    struct sock_address place;
+    const char *remote_device; /* NULL: the server is on this host */
+    bool is_self;              /* the listener is in this process */
+};
+
+static enum sock_reason ask_this_host(const union address *to, socklen_t length, struct server *server)
+{
+    if (!sock_rules_allow_connect(&to->any, length)) {
+        return SOCK_BY_RULE;
+    }
+    enum sock_marked marked = sock_mark_ask(&server->place);
+    server->is_self = marked == SOCK_MARKED_SELF;
+    return marked == SOCK_MARKED_NO      ? SOCK_NO_MARK
+           : marked == SOCK_MARKED_OTHER ? SOCK_OTHER_USER
+                                         : SOCK_MOVED_TO_VIPL;
+}
+
+/* Whether the server is one to ask for VIPL, or another host's that may turn out to be one. */
+static enum sock_reason ask_for(int fd, union address *to, socklen_t length, struct server *server)
 {
     union address local;
+    enum sock_reason answer;
     if (!local_address(fd, &local)) {
         return SOCK_BY_RULE;
     }
@@ -122,20 +154,22 @@ static enum sock_reason ask_for(int fd, union address *to, socklen_t length, enu
         *to = local;
         *(to->any.sa_family == AF_INET ? &to->in.sin_port : &to->in6.sin6_port) = htons(port);
     }
-    if (!is_within_host(&local, to) || !sock_rules_allow_connect(&to->any, length)) {
+    *server = (struct server){.place = place_of(to)};
+    if (is_within_host(&local, to)) {
+        return ask_this_host(to, length, server);
+    }
+    server->remote_device = remote_device(true, to);
+    if (server->remote_device == NULL) {
         return SOCK_BY_RULE;
     }
-    struct sock_place place = place_of(to);
-    *marked = sock_mark_ask(&place);
-    return *marked == SOCK_MARKED_NO      ? SOCK_NO_MARK
-           : *marked == SOCK_MARKED_OTHER ? SOCK_OTHER_USER
-                                          : SOCK_MOVED_TO_VIPL;
+    /* An answer that is known may change until the connection is there. */
+    return sock_probe_ask(&server->place, server->remote_device, &answer) ? answer : SOCK_MOVED_TO_VIPL;
 }
 
 void sock_attach_connected(int fd, const struct sockaddr *to, socklen_t length)
 {
     union address address = {0};
-    enum sock_marked marked;
+    struct server server;
     memcpy(&address, to, length < sizeof(address) ? length : sizeof(address));
     struct sock_conn *known = sock_conn_of(fd);
     if (known != NULL) { /* a second connect(), which asks how the first one has ended */
@@ -145,17 +179,22 @@ void sock_attach_connected(int fd, const struct sockaddr *to, socklen_t length)
     if (!is_tcp(fd)) {
         return;
     }
-    enum sock_reason reason = ask_for(fd, &address, length, &marked);
+    enum sock_reason reason = ask_for(fd, &address, length, &server);
     struct sock_conn *conn =
         reason == SOCK_MOVED_TO_VIPL ? sock_conn_new(SOCK_CONNECTING, fd, is_nonblocking(fd)) : NULL;
     if (conn == NULL) {
         sock_stats_count(reason == SOCK_MOVED_TO_VIPL ? SOCK_NO_STREAM : reason);
         return;
     }
+    if (server.remote_device != NULL) {
+        conn->is_remote = true;
+        conn->device_name = server.remote_device;
+        conn->place = server.place;
+    }
     sock_options_read(conn, fd);
     if (sock_table_set(fd, &conn->file) == 0) {
         sock_epoll_adopt(fd, conn);
-        sock_handshake_begin(conn, marked == SOCK_MARKED_SELF);
+        sock_handshake_begin(conn, server.is_self);
     }
     sock_conn_put(conn);
 }
@@ -178,12 +217,14 @@ void sock_attach_listener(int fd)
     if (conn == NULL) {
         return;
     }
-    struct sock_place place = place_of(&local);
+    struct sock_address place = place_of(&local);
     int v6_only = 0;
     socklen_t length = sizeof(v6_only);
     place.is_v6_only = getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, &length) == 0 && v6_only != 0;
     conn->mark = sock_mark_new(&place);
     if (conn->mark != NULL) {
+        const char *device = remote_device(false, &local);
+        conn->responder = device == NULL ? NULL : sock_responder_new(&place, device);
         sock_table_set(fd, &conn->file);
     }
     sock_conn_put(conn);
@@ -193,19 +234,35 @@ void sock_attach_listener(int fd)
  * kernel's. The caller owns a reference. */
 static struct sock_conn *attach_unknown(int fd, bool nonblocking, bool is_likely)
 {
-    union address local;
+    union address local = {0};
     union address peer;
-    if (!local_address(fd, &local) || !peer_address(fd, &peer) || !is_within_host(&local, &peer)) {
+    bool has_peer = local_address(fd, &local) && peer_address(fd, &peer);
+    bool is_remote = has_peer && !is_within_host(&local, &peer);
+    const char *device = is_remote ? remote_device(false, &local) : sock_device_name();
+    if (!has_peer || device == NULL) {
         sock_stats_count(SOCK_BY_RULE);
         return NULL;
     }
     struct sock_conn *conn = sock_conn_new(SOCK_UNKNOWN, fd, nonblocking);
     if (conn != NULL) {
+        conn->is_remote = is_remote;
+        conn->device_name = device;
         conn->patience = is_likely ? HELLO_MS * 1000000 : 0;
         sock_options_read(conn, fd);
         sock_table_set(fd, &conn->file);
     }
     return conn;
+}
+
+/* Looks after what tells clients of this listener. Returns true if a client is likely to send
+ * HELLO. */
+static bool keep_listener(struct sock_conn *listener)
+{
+    vipl_mutex_lock(&listener->lock);
+    listener->responder = sock_responder_keep(listener->responder);
+    bool has_clients = sock_responder_has_clients(listener->responder);
+    vipl_mutex_unlock(&listener->lock);
+    return sock_mark_keep(listener->mark) || has_clients;
 }
 
 void sock_attach_accepted(int listener, int fd, bool nonblocking)
@@ -215,7 +272,7 @@ void sock_attach_accepted(int listener, int fd, bool nonblocking)
         return;
     }
     if (sock_conn_state(conn) == SOCK_LISTENING) {
-        struct sock_conn *accepted = attach_unknown(fd, nonblocking, sock_mark_keep(conn->mark));
+        struct sock_conn *accepted = attach_unknown(fd, nonblocking, keep_listener(conn));
         if (accepted != NULL) {
             sock_conn_put(accepted);
         }
@@ -242,7 +299,7 @@ static bool is_from_marked(int fd)
     if (!local_address(fd, &local)) {
         return false;
     }
-    struct sock_place place = place_of(&local);
+    struct sock_address place = place_of(&local);
     enum sock_marked marked = sock_mark_ask(&place);
     return marked == SOCK_MARKED || marked == SOCK_MARKED_SELF;
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "sockets/mark.h"
+#include "sockets/responder.h"
 #include "sockets/wait.h"
 
 static void make_conn(void *object)
@@ -30,6 +31,9 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
     vipl_mutex_lock(&conn->lock);
     conn->stream = NULL;
     conn->mark = NULL;
+    conn->responder = NULL;
+    conn->device_name = sock_device_name();
+    conn->is_remote = conn->is_asking = false;
     conn->nonblocking = nonblocking;
     conn->receive_ms = conn->send_ms = conn->shut = conn->resets = conn->told = 0;
     conn->kernel = kernel;
@@ -83,6 +87,9 @@ static void freed(struct sock_file *file)
     }
     if (conn->mark != NULL) {
         sock_mark_free(conn->mark);
+    }
+    if (conn->responder != NULL) {
+        sock_responder_free(conn->responder);
     }
     vipl_pool_put(&conns, conn);
 }

@@ -29,7 +29,9 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
+#include "sockets/device.h"
 #include "sockets/hello.h"
+#include "sockets/mark.h"
 #include "sockets/stats.h"
 #include "sockets/table.h"
 #include "stream/stream.h"
@@ -57,7 +59,7 @@ struct sock_hook {
     void (*changed)(struct sock_hook *hook);
 };
 
-struct sock_mark; /* mark.h */
+struct sock_responder; /* responder.h */
 
 struct sock_conn {
     struct sock_file file;
@@ -66,6 +68,10 @@ struct sock_conn {
     uint32_t state;             /* atomic: enum sock_state; changes under the lock */
     struct vipl_stream *stream; /* constant once the state is MOVED, until the last reference is put */
     struct sock_mark *mark;     /* of a LISTENING socket; constant, until the last reference is put */
+    /* Of the device that the connection is moved to; constant once the connection is in the table. */
+    const char *device_name;
+    struct sock_address place; /* another host's, that this end connects to; constant likewise */
+    bool is_remote;            /* the other end is on another host; constant likewise */
     /* The program's flags and options; atomic. */
     uint32_t nonblocking;
     uint32_t receive_ms; /* SO_RCVTIMEO; 0: none */
@@ -81,6 +87,7 @@ struct sock_conn {
     bool is_client;                 /* constant once the connection is in the table */
     bool is_own;                    /* a client's, whose listener is in this process, until that was helped */
     bool has_part;                  /* a part of a message has come */
+    bool is_asking;                 /* CONNECTING: connected, and the other host has not answered yet */
     bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */
     bool strips_message; /* STRIPPING: a message of the peer may come first */
     uint8_t strips;      /* STRIPPING: bytes of the handshake that come first, or after the message */
@@ -91,6 +98,7 @@ struct sock_conn {
     uint8_t nonce[SOCK_NONCE_BYTES];
     uint8_t peer_nonce[SOCK_NONCE_BYTES];
     struct sock_hello peer;
+    struct sock_responder *responder; /* of a LISTENING socket that other hosts may ask for; or NULL */
 };
 enum { SOCK_SHUT_READ = 1, SOCK_SHUT_WRITE = 2 };
 
@@ -192,18 +200,5 @@ void sock_handshakes_look(void);
  * each. */
 void sock_handshake_before_fork(void);
 void sock_handshake_forked(void);
-
-/* --- the device: device.c --- */
-
-/* The device of the streams that the calling thread connects, which is opened at the first call;
- * NULL: it cannot be opened, which has been logged. A process has a few devices, and threads beyond
- * their number share them. A device lasts as long as the process. */
-struct vipl_stream_nic *sock_device(void);
-/* A thread waits for streams of several devices, and drives another one itself: from now on a
- * thread of the library drives this one. */
-void sock_device_drive(struct vipl_stream_nic *nic);
-const char *sock_device_name(void);
-bool sock_device_is_local(void); /* loopback: the VIs of one host, and of one user */
-void sock_device_forked(void);
 
 #endif

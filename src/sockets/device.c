@@ -6,22 +6,35 @@
 #include "base/config.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
+#include "os/os.h"
+#include "os/os_atomic.h"
+#include "os/os_mutex.h"
 #include "sockets/conn.h"
+#include "sockets/device.h"
+#include "sockets/hello.h"
+#include "stream/stream.h"
 #include "vipl/posix.h"
 
-enum { DEVICES = 32 };
+enum { HANDLES = 32, NAMES = 4 };
 
 struct device {
     struct vipl_stream_nic *nic; /* NULL: not opened, or it cannot be */
     bool is_driven;              /* by a thread of the library */
 };
 
+/* The NIC handles of one device. */
+struct named {
+    const char *name; /* constant once set */
+    struct device all[HANDLES];
+    bool failed; /* it could not be opened: that is not tried again */
+};
+
 /* Guarded by lock. */
 static struct {
     struct vipl_mutex lock; /* rank SOCK_DEVICE */
-    struct device all[DEVICES];
+    struct named names[NAMES];
     uint32_t generation; /* of the process whose devices these are */
-    bool failed;         /* a device could not be opened: none is tried again */
+    bool has_complained; /* that there are too many names */
 } devices = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_SOCK_DEVICE)};
 
 static struct {
@@ -30,7 +43,7 @@ static struct {
 } name_of_device;
 
 static uint32_t threads;                 /* atomic, relaxed: those that have a device */
-static _Thread_local uint32_t own_place; /* of the calling thread's device, plus 1; 0: none yet */
+static _Thread_local uint32_t own_place; /* of the calling thread's NIC handles, plus 1; 0: none yet */
 
 const char *sock_device_name(void)
 {
@@ -45,47 +58,62 @@ const char *sock_device_name(void)
     return name_of_device.text;
 }
 
-bool sock_device_is_local(void)
-{
-    return strncmp(sock_device_name(), "loopback", strlen("loopback")) == 0;
-}
-
 /* A thread that waits polls a little first if the user asks for that: where both ends are put on
  * one CPU, a poll costs more than it saves. With loopback nothing has to move while the program
  * makes no call: a peer fetches what was sent by itself. A thread of the library would only stand
  * between the peer and the thread that waits. */
-static VIP_ULONG open_flags(void)
+static VIP_ULONG open_flags(const char *name)
 {
     return (vipl_environment("VIPL_SPIN_US") != NULL ? VIPX_SPIN : 0) |
-           (sock_device_is_local() ? VIPX_INLINE : 0);
+           (sock_device_is_local(name) ? VIPX_INLINE : 0);
 }
 
-static void open_locked(struct device *device)
+static void open_locked(struct named *named, struct device *device)
 {
     VIP_RETURN reason;
-    if (vipl_stream_nic_open(sock_device_name(), open_flags(), &device->nic, &reason) != 0) {
-        devices.failed = true;
+    if (vipl_stream_nic_open(named->name, open_flags(named->name), &device->nic, &reason) != 0) {
+        named->failed = true;
         vipl_log(VIPL_LOG_ERROR, "sockets: the device %s cannot be opened (%s): connections stay with TCP",
-                 sock_device_name(), VipxStrError(reason));
+                 named->name, VipxStrError(reason));
     }
 }
 
-struct vipl_stream_nic *sock_device(void)
+/* Returns the row of a device; NULL: there are too many of them. */
+static struct named *find_locked(const char *name)
+{
+    for (unsigned i = 0; i < NAMES; i++) {
+        struct named *named = &devices.names[i];
+        if (named->name == NULL) {
+            named->name = name;
+        }
+        if (strcmp(named->name, name) == 0) {
+            return named;
+        }
+    }
+    if (!devices.has_complained) {
+        vipl_log(VIPL_LOG_ERROR, "sockets: more than %d devices: connections over %s stay with TCP", NAMES,
+                 name);
+        devices.has_complained = true;
+    }
+    return NULL;
+}
+
+struct vipl_stream_nic *sock_device(const char *name)
 {
     if (own_place == 0) {
-        own_place = 1 + vipl_fetch_add(&threads, 1) % DEVICES;
+        own_place = 1 + vipl_fetch_add(&threads, 1) % HANDLES;
     }
     vipl_mutex_lock(&devices.lock);
     if (devices.generation != vipl_fork_generation()) { /* they are the parent's */
-        memset(devices.all, 0, sizeof(devices.all));
-        devices.failed = false;
+        memset(devices.names, 0, sizeof(devices.names));
         devices.generation = vipl_fork_generation();
     }
-    struct device *device = &devices.all[own_place - 1];
-    if (device->nic == NULL && !devices.failed) {
-        open_locked(device);
+    struct named *named = find_locked(name);
+    struct device *device = named == NULL ? NULL : &named->all[own_place - 1];
+    if (device != NULL && device->nic == NULL && !named->failed) {
+        open_locked(named, device);
     }
-    struct vipl_stream_nic *nic = device->nic;
+    struct vipl_stream_nic *nic = device == NULL ? NULL : device->nic;
     vipl_mutex_unlock(&devices.lock);
     return nic;
 }
@@ -100,19 +128,25 @@ static void drive(void *nic)
     vipl_log(VIPL_LOG_ERROR, "sockets: a device cannot be waited for any more: error %d", rc);
 }
 
-void sock_device_drive(struct vipl_stream_nic *nic)
+static int drive_locked(struct device *device)
 {
     struct vipl_thread thread;
+    int error = vipl_thread_start(&thread, drive, device->nic);
+    device->is_driven = error == 0;
+    if (device->is_driven) {
+        vipl_thread_detach(&thread);
+    }
+    return error;
+}
+
+void sock_device_drive(struct vipl_stream_nic *nic)
+{
     int error = 0;
     vipl_mutex_lock(&devices.lock);
-    for (unsigned i = 0; i < DEVICES; i++) {
-        struct device *device = &devices.all[i];
+    for (unsigned i = 0; i < NAMES * HANDLES; i++) {
+        struct device *device = &devices.names[i / HANDLES].all[i % HANDLES];
         if (device->nic == nic && !device->is_driven) {
-            error = vipl_thread_start(&thread, drive, nic);
-            device->is_driven = error == 0;
-            if (device->is_driven) {
-                vipl_thread_detach(&thread);
-            }
+            error = drive_locked(device);
         }
     }
     vipl_mutex_unlock(&devices.lock);

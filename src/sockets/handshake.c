@@ -30,6 +30,7 @@
 #include "sockets/conn.h"
 #include "sockets/fault.h"
 #include "sockets/handshake.h"
+#include "sockets/probe.h"
 #include "sockets/signals.h"
 #include "vipl/posix.h"
 
@@ -37,6 +38,7 @@ enum {
     JOIN_MS = 2000,       /* for the VIs to be connected, once both ends know that they want it */
     PART_MS = 1000,       /* for the rest of a message to come */
     PART_LOOK_MS = 5,     /* between two looks for it */
+    ASK_LOOK_MS = 1,      /* between two looks for the answer of another host */
     COMMIT_MS = 100,      /* close(): for the peer's last byte */
     PATIENCE_MS = 1000,   /* a client's write, for the outcome */
     OWN_PATIENCE_MS = 20, /* the same, if this process has the other end too: perhaps one thread */
@@ -104,7 +106,7 @@ static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum 
         hello.window = vipl_stream_own_window();
         memcpy(hello.nonce, conn->nonce, sizeof(hello.nonce));
         memcpy(hello.peer_nonce, conn->peer_nonce, sizeof(hello.peer_nonce));
-        memcpy(hello.device, sock_device_name(), strlen(sock_device_name()));
+        memcpy(hello.device, conn->device_name, strlen(conn->device_name));
         hello.user = vipl_local_user();
     }
     sock_hello_encode(&hello, bytes);
@@ -224,14 +226,15 @@ static enum sock_reason begin_join(struct sock_conn *conn, VIP_ULONG ms)
 static enum sock_reason begin_early(struct sock_conn *conn)
 {
     conn->peer.host_length = (uint8_t)vipl_stream_nic_address(conn->device, conn->peer.host);
-    return sock_device_is_local() && sock_pending_join(conn, MOST_EARLY) ? begin_join(conn, VIP_INFINITE)
-                                                                         : SOCK_MOVED_TO_VIPL;
+    return sock_device_is_local(conn->device_name) && sock_pending_join(conn, MOST_EARLY)
+               ? begin_join(conn, VIP_INFINITE)
+               : SOCK_MOVED_TO_VIPL;
 }
 
 static bool say_hello(struct sock_conn *conn)
 {
     enum sock_reason reason = SOCK_NO_STREAM;
-    conn->device = sock_device();
+    conn->device = sock_device(conn->device_name);
     if (conn->device == NULL) {
         reason = SOCK_NO_DEVICE;
     } else if (vipl_entropy(conn->nonce, sizeof(conn->nonce)) == 0 &&
@@ -259,6 +262,17 @@ static bool step_connecting(struct sock_conn *conn)
     if ((ready & (POLLERR | POLLHUP | POLLRDHUP)) != 0) {
         sock_conn_change_locked(conn, SOCK_PLAIN); /* the kernel tells the program how it ended */
         return true;
+    }
+    if (conn->is_remote) {
+        enum sock_reason answer;
+        conn->is_asking = !sock_probe_ask(&conn->place, conn->device_name, &answer);
+        if (conn->is_asking) {
+            return false;
+        }
+        if (answer != SOCK_MOVED_TO_VIPL) {
+            stay(conn, answer, false, 0);
+            return true;
+        }
     }
     return say_hello(conn);
 }
@@ -339,19 +353,26 @@ static bool decline(struct sock_conn *conn, enum sock_reason why)
     return true;
 }
 
+/* Whether the two ends have the same device. Hosts may name their interfaces differently. */
+static bool is_peers_device(const struct sock_conn *conn)
+{
+    return strcmp(conn->peer.device, conn->device_name) == 0 ||
+           (conn->is_remote && sock_device_is_alike(conn->peer.device, conn->device_name));
+}
+
 /* The server answers HELLO, which it has taken. */
 static bool answer(struct sock_conn *conn)
 {
     if (conn->peer.version != SOCK_HELLO_VERSION) {
         return decline(conn, SOCK_OTHER_VERSION);
     }
-    if (strcmp(conn->peer.device, sock_device_name()) != 0) {
+    if (!is_peers_device(conn)) {
         return decline(conn, SOCK_OTHER_DEVICE);
     }
-    if (conn->peer.user != vipl_local_user() && sock_device_is_local()) {
+    if (conn->peer.user != vipl_local_user() && sock_device_is_local(conn->device_name)) {
         return decline(conn, SOCK_OTHER_USER); /* this process may not be the listener's */
     }
-    conn->device = sock_device();
+    conn->device = sock_device(conn->device_name);
     if (conn->device == NULL || sock_fault_is(SOCK_FAULT_DECLINE)) {
         return decline(conn, SOCK_NO_DEVICE);
     }
@@ -450,6 +471,9 @@ static bool step_joining(struct sock_conn *conn)
     }
     if (rc != VIP_SUCCESS || sock_fault_is(SOCK_FAULT_COMMIT)) {
         vipl_log(VIPL_LOG_REASON, "sockets: a connection stays with TCP: %s", VipxStrError(rc));
+        if (conn->is_remote && conn->is_client) {
+            sock_probe_doubt(&conn->place, conn->device_name);
+        }
         return refuse(conn, SOCK_NOT_CONNECTED);
     }
     if (!put_byte(conn, SOCK_COMMIT_VIPL)) {
@@ -593,7 +617,8 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
     now->nic = conn->stream != NULL ? conn->device : NULL;
     switch (now->state) {
     case SOCK_CONNECTING:
-        now->kernel = POLLOUT;
+        now->kernel = (short)(conn->is_asking ? 0 : POLLOUT);
+        now->again_ms = conn->is_asking ? ASK_LOOK_MS : -1;
         break;
     case SOCK_HELLO_SENT:
         now->again_ms = writes ? patience_left(conn) : -1;

@@ -19,11 +19,11 @@
 enum { BACKLOG = 4096, LOWEST_FD = 512 };
 
 struct sock_mark {
-    struct sock_file file;   /* the table knows the descriptor, so that the program cannot close it */
-    struct vipl_list link;   /* in the pool: free */
-    struct sock_place place; /* constant */
-    uint32_t fd;             /* atomic: the listening socket; NO_FD: another process has the name */
-    uint32_t asked_at;       /* atomic: seconds on the clock when a client asked last */
+    struct sock_file file;     /* the table knows the descriptor, so that the program cannot close it */
+    struct vipl_list link;     /* in the pool: free */
+    struct sock_address place; /* constant */
+    uint32_t fd;               /* atomic: the listening socket; NO_FD: another process has the name */
+    uint32_t asked_at;         /* atomic: seconds on the clock when a client asked last */
 };
 #define NO_FD UINT32_MAX
 
@@ -35,7 +35,7 @@ static void make_mark(void *object)
 
 static struct vipl_pool marks = VIPL_POOL_INIT(marks, struct sock_mark, link, make_mark);
 
-static bool is_v4(const struct sock_place *place)
+static bool is_v4(const struct sock_address *place)
 {
     return IN6_IS_ADDR_V4MAPPED(&place->host);
 }
@@ -50,14 +50,23 @@ static socklen_t name_of(const char *host, uint16_t port, struct sockaddr_un *na
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (unsigned)length);
 }
 
-static void host_name(const struct sock_place *place, char host[INET6_ADDRSTRLEN])
+void sock_address_host(const struct sock_address *place, char host[SOCK_ADDRESS_BYTES])
 {
     bool all_v4 = is_v4(place) && memcmp(&place->host.s6_addr[12], "\0\0\0", 4) == 0;
     if (all_v4 || IN6_IS_ADDR_UNSPECIFIED(&place->host)) {
         strcpy(host, all_v4 ? "*4" : place->is_v6_only ? "*6" : "*");
     } else {
-        inet_ntop(AF_INET6, &place->host, host, INET6_ADDRSTRLEN);
+        inet_ntop(AF_INET6, &place->host, host, SOCK_ADDRESS_BYTES);
     }
+}
+
+void sock_address_hosts(const struct sock_address *place, char host[SOCK_ADDRESS_BYTES],
+                        const char *names[SOCK_ADDRESS_NAMES])
+{
+    sock_address_host(place, host);
+    names[0] = host;
+    names[1] = is_v4(place) ? "*4" : "*6";
+    names[2] = "*";
 }
 
 /* Makes a socket that is out of the way of the program's low numbers. */
@@ -73,11 +82,11 @@ static int local_socket(void)
 }
 
 /* Returns a socket that listens for a mark; -1: the name is taken, or there is no descriptor. */
-static int listen_for(const struct sock_place *place)
+static int listen_for(const struct sock_address *place)
 {
-    char host[INET6_ADDRSTRLEN];
+    char host[SOCK_ADDRESS_BYTES];
     struct sockaddr_un name;
-    host_name(place, host);
+    sock_address_host(place, host);
     socklen_t length = name_of(host, place->port, &name);
     int fd = local_socket();
     if (fd >= 0 && (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, BACKLOG) != 0)) {
@@ -117,7 +126,7 @@ static void free_mark(struct sock_file *file)
 
 const struct sock_file_kind sock_mark_kind = {nothing, nothing_moved, free_mark};
 
-struct sock_mark *sock_mark_new(const struct sock_place *place)
+struct sock_mark *sock_mark_new(const struct sock_address *place)
 {
     struct sock_mark *mark = vipl_pool_get(&marks);
     if (mark == NULL) {
@@ -184,18 +193,17 @@ static enum sock_marked ask(int fd, const char *host, uint16_t port)
                                     : SOCK_MARKED;
 }
 
-/* The kernel prefers the listener whose address is the very one, and so does this. */
-enum sock_marked sock_mark_ask(const struct sock_place *place)
+enum sock_marked sock_mark_ask(const struct sock_address *place)
 {
-    char host[INET6_ADDRSTRLEN];
-    const char *const names[] = {host, is_v4(place) ? "*4" : "*6", "*"};
+    char host[SOCK_ADDRESS_BYTES];
+    const char *names[SOCK_ADDRESS_NAMES];
     enum sock_marked answer = SOCK_MARKED_NO;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return SOCK_MARKED_NO;
     }
-    host_name(place, host);
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && answer == SOCK_MARKED_NO; i++) {
+    sock_address_hosts(place, host, names);
+    for (size_t i = 0; i < SOCK_ADDRESS_NAMES && answer == SOCK_MARKED_NO; i++) {
         answer = ask(fd, names[i], place->port);
     }
     close(fd);

@@ -20,16 +20,25 @@
 struct sock_mark;
 
 /* Where a socket listens, or is to be found. An IPv4 address is a mapped one. */
-struct sock_place {
+struct sock_address {
     struct in6_addr host;
     uint16_t port;
     bool is_v6_only; /* a listener's: all addresses are those of IPv6 */
 };
 
+enum { SOCK_ADDRESS_BYTES = INET6_ADDRSTRLEN, SOCK_ADDRESS_NAMES = 3 };
+
+/* Writes what a listener is bound to, as names of marks have it. */
+void sock_address_host(const struct sock_address *place, char host[SOCK_ADDRESS_BYTES]);
+/* What the listener that gets a connection to the place may be bound to, in the kernel's order: the
+ * very address, which is written to `host`, all of its family, all. */
+void sock_address_hosts(const struct sock_address *place, char host[SOCK_ADDRESS_BYTES],
+                        const char *names[SOCK_ADDRESS_NAMES]);
+
 /* Makes a mark for a listener. NULL: it cannot be made. A place may have several listeners
  * (SO_REUSEPORT): the others have a mark without a name, which takes the name over by
  * sock_mark_keep() when it has become free. */
-struct sock_mark *sock_mark_new(const struct sock_place *place);
+struct sock_mark *sock_mark_new(const struct sock_address *place);
 void sock_mark_free(struct sock_mark *mark);
 void sock_marks_forked(void);
 /* To be called now and then: takes the clients that have asked, so that more can ask. Returns true
@@ -43,6 +52,6 @@ enum sock_marked {
     SOCK_MARKED_SELF   /* this very process does */
 };
 /* Asks whether a connection to the place would come to a marked listener. */
-enum sock_marked sock_mark_ask(const struct sock_place *place);
+enum sock_marked sock_mark_ask(const struct sock_address *place);
 
 #endif

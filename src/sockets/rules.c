@@ -17,11 +17,15 @@
 #include "base/log.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "sockets/device.h"
+#include "sockets/hello.h"
 #include "sockets/program.h"
 
 enum {
     MOST_BYTES = 1 << 20, /* of the file */
     PROGRAM_BYTES = 64,   /* of a pattern */
+    WORDS = 4,            /* of a rule without a device, which has two more */
+    ALL_WORDS = 6,
     PATH_BYTES = PATH_MAX
 };
 
@@ -34,6 +38,7 @@ struct rule {
     unsigned bits;       /* of the address that count */
     uint16_t first_port;
     uint16_t last_port;
+    char device[SOCK_DEVICE_BYTES]; /* "": the rule names none */
 };
 
 struct sock_rules {
@@ -149,8 +154,27 @@ static bool read_host(struct rule *rule, char *text)
            (slash == NULL || read_number(slash + 1, 8 * rule->host_bytes, &rule->bits));
 }
 
+/* Returns what is wrong with the two words that may follow a rule; NULL: nothing. */
+static const char *read_device(char *const words[2], struct rule *rule)
+{
+    if (strcmp(words[0], "device") != 0) {
+        return "the word behind ADDRESS:PORT is not device";
+    }
+    if (!rule->vipl) {
+        return "a rule that says tcp has no device";
+    }
+    if (strlen(words[1]) >= sizeof(rule->device)) {
+        return "the device's name is too long";
+    }
+    if (sock_device_is_local(words[1])) {
+        return "the device loopback reaches no other host";
+    }
+    memcpy(rule->device, words[1], strlen(words[1]));
+    return NULL;
+}
+
 /* Returns what is wrong; NULL: nothing. */
-static const char *read_words(char *const words[4], struct rule *rule)
+static const char *read_words(char *const words[WORDS], struct rule *rule)
 {
     memset(rule, 0, sizeof(*rule));
     rule->vipl = strcmp(words[0], "vipl") == 0;
@@ -200,13 +224,20 @@ struct sock_rules *sock_rules_read(char *text, unsigned *line, const char **why)
     *line = 0;
     *why = rules == NULL ? "no memory" : NULL;
     for (char *each; *why == NULL && (each = vipl_config_next_line(&text)) != NULL;) {
-        char *words[5];
-        unsigned count = split(each, words, 4);
+        char *words[ALL_WORDS + 1];
+        unsigned count = split(each, words, ALL_WORDS);
+        struct rule *rule = &rules->rules[rules->count];
         ++*line;
-        if (count != 0) {
-            *why = count == 4 ? read_words(words, &rules->rules[rules->count++])
-                              : "a rule has four words: vipl|tcp connect|listen PROGRAM ADDRESS:PORT";
+        if (count == 0) {
+            continue;
         }
+        *why = count == WORDS || count == ALL_WORDS
+                   ? read_words(words, rule)
+                   : "a rule is: vipl|tcp connect|listen PROGRAM ADDRESS:PORT [device NAME]";
+        if (*why == NULL && count == ALL_WORDS) {
+            *why = read_device(words + WORDS, rule);
+        }
+        rules->count++;
     }
     if (*why != NULL) {
         vipl_free(rules);
@@ -278,15 +309,26 @@ static const struct sock_rules *users_rules(void)
     return vipl_load_ptr(&users);
 }
 
-static enum sock_rule_answer answer_of(const struct sock_rules *rules, bool connects, const char *program,
-                                       const struct vipl_inet *inet)
+/* Returns the first rule that matches. */
+static const struct rule *find(const struct sock_rules *rules, bool connects, const char *program,
+                               const struct vipl_inet *inet)
 {
     for (unsigned i = 0; i < rules->count; i++) {
         if (matches(&rules->rules[i], connects, program, inet)) {
-            return rules->rules[i].vipl ? SOCK_RULE_VIPL : SOCK_RULE_TCP;
+            return &rules->rules[i];
         }
     }
-    return rules->all_tcp ? SOCK_RULE_TCP : SOCK_RULE_NONE;
+    return NULL;
+}
+
+static enum sock_rule_answer answer_of(const struct sock_rules *rules, bool connects, const char *program,
+                                       const struct vipl_inet *inet)
+{
+    const struct rule *rule = find(rules, connects, program, inet);
+    if (rule == NULL) {
+        return rules->all_tcp ? SOCK_RULE_TCP : SOCK_RULE_NONE;
+    }
+    return rule->vipl ? SOCK_RULE_VIPL : SOCK_RULE_TCP;
 }
 
 enum sock_rule_answer sock_rules_answer(const struct sock_rules *rules, bool connects, const char *program,
@@ -304,6 +346,20 @@ bool sock_rules_allow_connect(const struct sockaddr *remote, socklen_t length)
     }
     enum sock_rule_answer answer = answer_of(users_rules(), true, sock_program_name(), &inet);
     return answer == SOCK_RULE_NONE ? is_this_host(&inet) : answer == SOCK_RULE_VIPL;
+}
+
+const char *sock_rules_device_of(const struct sock_rules *rules, bool connects, const char *program,
+                                 const struct sockaddr *address, socklen_t length)
+{
+    struct vipl_inet inet;
+    const struct rule *rule =
+        read_address(address, length, &inet) ? find(rules, connects, program, &inet) : NULL;
+    return rule != NULL && rule->vipl ? rule->device : NULL;
+}
+
+const char *sock_rules_device(bool connects, const struct sockaddr *address, socklen_t length)
+{
+    return sock_rules_device_of(users_rules(), connects, sock_program_name(), address, length);
 }
 
 /* Programs that fork after the first bytes, and go on with the connection in the child. */

@@ -17,7 +17,7 @@
  * go to the end. */
 enum sock_reason {
     SOCK_MOVED_TO_VIPL = 0,
-    SOCK_BY_RULE = 1,       /* the rules say tcp, or it is another host */
+    SOCK_BY_RULE = 1,       /* the rules say tcp, or no rule names the other host */
     SOCK_NO_MARK = 2,       /* no VIPL program listens at the port */
     SOCK_OTHER_USER = 3,    /* the other end is another user's */
     SOCK_NO_DEVICE = 4,     /* the device cannot be opened */
@@ -32,6 +32,7 @@ enum sock_reason {
     SOCK_NO_REPLY = 13,     /* the server had not replied when the client wanted to write */
     SOCK_FORKED = 14,       /* the process was forked meanwhile */
     SOCK_SHUT_DOWN = 15,    /* the program has called shutdown() before it has written or read */
+    SOCK_NO_ANSWER = 16,    /* the device does not reach the other host, or nothing answers there */
     SOCK_REASONS
 };
 /* A short text, as in "no VIPL program listens at the port". */
@@ -48,7 +49,7 @@ void sock_stats_print(void);
 /* --- counts of a process, as they are in memory (stats_text.c) -------------------------------- */
 
 #define SOCK_STATS_NAME "vipl-sockets-stats" /* of the memory */
-#define SOCK_STATS_MAGIC 0x53544131u         /* changes with the layout */
+#define SOCK_STATS_MAGIC 0x53544132u         /* changes with the layout */
 
 /* The counts are atomic, relaxed. */
 struct sock_stats {
@@ -58,7 +59,7 @@ struct sock_stats {
     uint32_t lost;
     uint32_t counts[SOCK_REASONS];
 };
-enum { SOCK_STATS_TEXT_BYTES = 1536 };
+enum { SOCK_STATS_TEXT_BYTES = 1664 };
 /* Writes the counts as lines of text. Returns the length. */
 size_t sock_stats_text(const struct sock_stats *stats, char text[SOCK_STATS_TEXT_BYTES]);
 

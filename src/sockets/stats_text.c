@@ -9,7 +9,7 @@ const char *sock_reason_text(enum sock_reason reason)
 {
     static const char *const texts[SOCK_REASONS] = {
         [SOCK_MOVED_TO_VIPL] = "moved to VIPL",
-        [SOCK_BY_RULE] = "by the rules: another host, or one that they leave with TCP",
+        [SOCK_BY_RULE] = "by the rules: a host that they do not name, or leave with TCP",
         [SOCK_NO_MARK] = "no VIPL program listens at the port",
         [SOCK_OTHER_USER] = "the other end is another user's program",
         [SOCK_NO_DEVICE] = "the VIPL device cannot be opened",
@@ -23,6 +23,7 @@ const char *sock_reason_text(enum sock_reason reason)
         [SOCK_OPTION] = "the program uses something that only TCP has",
         [SOCK_NO_REPLY] = "the server had not replied when the client wrote",
         [SOCK_FORKED] = "the process was forked during the handshake",
+        [SOCK_NO_ANSWER] = "the other host does not answer by the rule's device",
         [SOCK_SHUT_DOWN] = "the program called shutdown() first",
     };
     return (unsigned)reason < SOCK_REASONS ? texts[reason] : "an unknown reason";

@@ -226,8 +226,8 @@ static void look_at_conn(struct waiting *waiting, struct special *special, struc
     }
 }
 
-/* The thread drives a device that connects a VI, if it drives no other. A second device does not get
- * a thread of its own for that: it is looked at now and then. */
+/* The thread drives a device that connects a VI, if it drives no other. A second device does not
+ * get a thread of its own for that: it is looked at now and then. */
 static void drive_join(struct waiting *waiting)
 {
     if (waiting->nic == NULL) {

@@ -26,7 +26,8 @@ bool sock_select_is_own(int count, const fd_set *in, const fd_set *out, const fd
 int sock_poll(struct pollfd *fds, nfds_t count, uint64_t deadline, const sigset_t *mask);
 struct vipl_stream_nic;
 
-enum { SOCK_OTHER_MS = 1 }; /* between two looks at a VI that is connected by a device which nobody drives */
+/* Between two looks at a VI whose device connects it and is driven by nobody. */
+enum { SOCK_OTHER_MS = 1 };
 
 /* Sleeps until something has come for a moved connection of the device, and as poll() does; NULL:
  * only as poll() does. Returns what vipl_stream_nic_wait() does. */

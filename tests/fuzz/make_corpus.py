@@ -459,7 +459,7 @@ VFIO_USER = {
 
 # --- messages of the handshake of sockets: 128 bytes, and what follows them --------------------------------------------------
 
-SOCKETS_VERSION = 1
+SOCKETS_VERSION = 2
 SOCKETS_MAGIC = b'\x89VIPL-socket\r\n\x1a\n'
 
 

@@ -36,6 +36,7 @@ public:
         own_.window = vipl_stream_own_window();
         own_.user = vipl_local_user();
         std::copy_n(name.begin(), std::min<size_t>(name.size(), SOCK_NONCE_BYTES), own_.nonce);
+        std::copy_n(name.rbegin(), std::min<size_t>(name.size(), SOCK_NONCE_BYTES), own_.peer_nonce);
         std::strcpy(own_.device, "loopback");
     }
     sock_hello &own() { return own_; }

@@ -62,6 +62,13 @@ public:
         const Address address(host, port);
         return sock_rules_answer(rules_, false, program, address, address.length);
     }
+    /** "-": none. */
+    std::string device(bool connects, const char *program, const char *host, unsigned port) const
+    {
+        const Address address(host, port);
+        const char *name = sock_rules_device_of(rules_, connects, program, address, address.length);
+        return name == nullptr ? "-" : name;
+    }
     unsigned line = 0;
     const char *why = nullptr;
 
@@ -176,6 +183,27 @@ TEST_CASE("addresses match to the bit, in both families")
     CHECK(rules.connect("p", "10.0.0.1", 6) == SOCK_RULE_VIPL);
 }
 
+TEST_CASE("the device for other hosts is that of the first rule that matches")
+{
+    const Rules rules("tcp connect * *:22\n"
+                      "vipl connect redis* 10.0.0.0/8:* device tcp:eth0 # a network of its own\n"
+                      "vipl connect * 10.1.0.0/16:* device rnic\n"
+                      "vipl connect * 192.0.2.7:*\n"
+                      "vipl listen nginx *:80 device tcp\n"
+                      "vipl listen nginx *:81 device 0123456789012345678901234567890");
+    REQUIRE(rules);
+    CHECK(rules.device(true, "redis-cli", "10.1.2.3", 6379) == "tcp:eth0");
+    CHECK(rules.device(true, "psql", "10.1.2.3", 5432) == "rnic");
+    CHECK(rules.device(true, "psql", "::ffff:10.1.2.3", 5432) == "rnic");
+    CHECK(rules.device(true, "psql", "10.2.2.3", 5432) == "-");
+    CHECK(rules.device(true, "psql", "192.0.2.7", 5432).empty()); // the process's own
+    CHECK(rules.device(true, "redis-cli", "10.1.2.3", 22) == "-");
+    CHECK(rules.device(false, "nginx", "0.0.0.0", 80) == "tcp");
+    CHECK(rules.device(false, "nginx", "0.0.0.0", 81) == "0123456789012345678901234567890");
+    CHECK(rules.device(true, "nginx", "192.0.2.8", 80) == "-");
+    CHECK(rules.connect("psql", "10.1.2.3", 5432) == SOCK_RULE_VIPL);
+}
+
 TEST_CASE("a wrong line is named, with what is wrong")
 {
     struct {
@@ -183,8 +211,13 @@ TEST_CASE("a wrong line is named, with what is wrong")
     } const wrong[] = {
         {"both connect * *:1", "the first word is not vipl or tcp"},
         {"vipl conect * *:1", "the second word is not connect or listen"},
-        {"vipl connect *", "a rule has four words"},
-        {"vipl connect * *:1 more", "a rule has four words"},
+        {"vipl connect *", "a rule is: vipl|tcp connect|listen"},
+        {"vipl connect * *:1 device", "a rule is: vipl|tcp connect|listen"},
+        {"vipl connect * *:1 device tcp more", "a rule is: vipl|tcp connect|listen"},
+        {"vipl connect * *:1 over tcp", "the word behind ADDRESS:PORT is not device"},
+        {"tcp connect * *:1 device tcp", "a rule that says tcp has no device"},
+        {"vipl connect * *:1 device loopback", "the device loopback reaches no other host"},
+        {"vipl connect * *:1 device 01234567890123456789012345678901", "the device's name is too long"},
         {"vipl connect * *", "the last word is not ADDRESS:PORT"},
         {"vipl connect * *:65536", "the port is not"},
         {"vipl connect * *:", "the port is not"},
