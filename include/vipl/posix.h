@@ -84,13 +84,16 @@ VIPL_API VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_A
 /** For VipxOpenNic(): a thread that waits polls for some microseconds before it sleeps, so that a
  * message that comes soon costs no sleep and no wake-up. This holds for all calls that wait on the
  * NIC handle and its objects. The setting VIPL_SPIN_US has the most microseconds (50); 0: none.
- * - How long a thread polls adapts to what it waits for: the time doubles when something came soon,
- *   and is halved when nothing did. A thread whose waits are long soon does not poll at all.
- * - The thread yields its CPU every 16 polls. If it gets the CPU back late, because more threads
- *   want to run than there are CPUs, it sleeps without polling for a tenth of a second.
- * - Timeouts hold; with a timeout of 0 nothing is polled for. A signal whose handler ends the call,
- *   and a descriptor of VipxCQWaitFds(), are seen when the polling ends. A handler that interrupts
- *   the first polls has interrupted the library at work. */
+ * - A thread polls for twice as long as its short waits usually take, and only as long as that
+ *   pays. What it loses by polling in vain is at most what it saves otherwise and a 64th of the
+ *   time. A thread whose waits are long uses less than a thousandth of a CPU for it.
+ * - Once in a millisecond the polling begins with a yield. If the thread gets its CPU back late,
+ *   twice in succession, because more threads want to run there, it sleeps without polling for a
+ *   fifth of a second.
+ * - Timeouts hold; with a timeout of 0 nothing is polled for. A descriptor of VipxCQWaitFds(), and
+ *   a signal in a call that has such descriptors, are seen within 7 microseconds, as long as a poll
+ *   of the device is short; a signal in other calls when the polling ends. A handler that
+ *   interrupts the first two microseconds has interrupted the library at work. */
 #define VIPX_SPIN ((VIP_ULONG)8)
 /** For VipxOpenNic(): VipDisconnect() does not wait for a peer that has yet to fetch what was sent,
  * as with VIPL_LINGER=0. For programs whose own protocol says what has arrived. */

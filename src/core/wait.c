@@ -293,10 +293,11 @@ static VIP_RETURN spin_or_sleep(struct vipl_nic *nic, const struct vipl_wait_for
         return VIP_INVALID_PARAMETER;
     }
     bool over = *why != 0 || (what->fds != NULL && vipl_more_fds_are_ready(what->fds));
-    if (rc == VIP_NOT_DONE && !over) {
+    bool sleeps = rc == VIP_NOT_DONE && !over;
+    if (sleeps) {
         rc = attempt_or_sleep(nic, what, waiter, deadline, why);
     }
-    vipl_spin_learn(nic, &spin, rc);
+    vipl_spin_learn(nic, &spin, rc, sleeps);
     return rc;
 }
 
