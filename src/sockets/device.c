@@ -58,10 +58,10 @@ const char *sock_device_name(void)
     return name_of_device.text;
 }
 
-/* A thread that waits polls a little first if the user asks for that: where both ends are put on
- * one CPU, a poll costs more than it saves. With loopback nothing has to move while the program
- * makes no call: a peer fetches what was sent by itself. A thread of the library would only stand
- * between the peer and the thread that waits. */
+/* A thread that waits polls a little first if the user asks for that: with many connections, or
+ * with a new one for each request, polling may cost more than it saves. With loopback nothing has
+ * to move while the program makes no call: a peer fetches what was sent by itself. A thread of the
+ * library would only stand between the peer and the thread that waits. */
 static VIP_ULONG open_flags(const char *name)
 {
     return (vipl_environment("VIPL_SPIN_US") != NULL ? VIPX_SPIN : 0) |
