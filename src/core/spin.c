@@ -135,19 +135,21 @@ static VIP_RETURN poll_long(struct vipl_nic *nic, const struct vipl_wait_for *wh
     return rc;
 }
 
-/* Lets other threads run. Returns false if some did; then the next spin begins so, too. */
+/* Lets other threads run. If some did, the next spin begins so, too. Returns false if they did
+ * twice in succession. */
 static bool has_cpu(uint64_t *now)
 {
     uint64_t before = *now;
     vipl_yield();
     *now = vipl_now_ns();
     bool late = *now - before > LATE_NS;
+    bool needed = late && learnt.late;
     if (late) {
         owe(*now - before);
     }
     learnt.late = late;
     learnt.probe_at = late ? *now : *now + PROBE_NS;
-    return !late;
+    return !needed;
 }
 
 VIP_RETURN vipl_spin_poll(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline,
