@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""clang-tidy on the C files of a build, several at a time. A file is not looked at again where it was found good with the same text, headers,
-command, settings and clang-tidy.
+"""clang-tidy on the C and C++ files of a build, several at a time. A file is not looked at again where it was found good with the same text,
+headers, command, settings and clang-tidy.
 
     tidy.py BUILD JOBS FOLDER... [-- CLANG-TIDY-ARGUMENT...]
 
@@ -18,7 +18,7 @@ import time
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "vipl", "tidy")
-SETTINGS = [os.path.join(TOP, ".clang-tidy"), os.path.join(TOP, "src", "sockets", ".clang-tidy")]
+SETTINGS = [os.path.join(TOP, folder, ".clang-tidy") for folder in ("", "src/sockets", "integrations")]
 KEPT_S = 30 * 24 * 3600
 contents = {}
 
@@ -44,13 +44,13 @@ def headers(build):
 
 
 def work(build, folders):
-    """(file, what its verdict depends on) of each C file below the folders; once, as it is compiled first."""
+    """(file, what its verdict depends on) of each C or C++ file below the folders; once, as it is compiled first."""
     deps, seen = headers(build), set()
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         commands = json.load(file)
     for entry in commands:
         path = os.path.relpath(entry["file"], TOP)
-        if path in seen or not path.endswith(".c") or path.split(os.sep)[0] not in folders:
+        if path in seen or not path.endswith((".c", ".cpp")) or path.split(os.sep)[0] not in folders:
             continue
         seen.add(path)
         compiled_from = deps.get(entry.get("output", ""), deps.get(entry["command"].split(" -o ")[-1].split()[0]))

@@ -44,7 +44,7 @@ public:
     const char *type() const override { return TYPE; }
     const char *address() const override { return text_.c_str(); }
     omni::giopAddress *duplicate() const override { return new Address(location_); }
-    omni::giopActiveConnection *Connect(const omni_time_t &deadline, CORBA::ULong flags,
+    omni::giopActiveConnection *Connect(const omni_time_t &time, CORBA::ULong flags,
                                         CORBA::Boolean &timed_out) const override;
 
 private:

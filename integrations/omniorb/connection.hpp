@@ -29,8 +29,8 @@ public:
      * the connection is of no use. The first Recv() does it otherwise. */
     bool receive_hello(uint64_t deadline, bool &timed_out);
 
-    int Send(void *buffer, size_t size, const omni_time_t &deadline) override;
-    int Recv(void *buffer, size_t size, const omni_time_t &deadline) override;
+    int Send(void *buffer, size_t size, const omni_time_t &time) override;
+    int Recv(void *buffer, size_t size, const omni_time_t &time) override;
     void Shutdown() override;
     const char *myaddress() override { return own_address_.c_str(); }
     const char *peeraddress() override { return peer_address_.c_str(); }

@@ -133,7 +133,8 @@ void add_profile_host(const omni::orbServer::EndpointList &others)
         }
     }
     IIOP::Address address;
-    address.host = host_name().c_str();
+    const std::string host = host_name();
+    address.host = host.c_str();
     address.port = 0;
     omniIOR::add_IIOP_ADDRESS(address, nullptr);
 }

@@ -18,7 +18,7 @@ void publish_in_iors(const Location &location);
 void publish_nothing();
 /** Has the ORB make IIOP profiles though no endpoint has a host and a port: the host of this
  * process, with the port 0. A later endpoint that has them takes its place. */
-void add_profile_host(const omni::orbServer::EndpointList &published);
+void add_profile_host(const omni::orbServer::EndpointList &others);
 /** Has the ORB encode and decode the component. */
 void add_interceptors();
 

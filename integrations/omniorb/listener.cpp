@@ -115,11 +115,10 @@ void Listener::prepare_next()
         VIP_CONN_HANDLE request;
         const std::shared_ptr<Nic> nic = Nic::open(nic_->device());
         const VIP_RETURN rc = nic ? wait(*nic, 0, peer, request) : VIP_ERROR_RESOURCE;
-        if (rc == VIP_TIMEOUT) {
-            next_ = nic;
-        } else if (rc != VIP_SUCCESS) {
+        if (rc != VIP_SUCCESS && rc != VIP_TIMEOUT) {
             return;
-        } else if (accept(nic, request, peer)) {
+        }
+        if (rc == VIP_SUCCESS && accept(nic, request, peer)) {
             used_.emplace_back(nic);
         } else {
             next_ = nic;

@@ -120,6 +120,7 @@ void many(Sample::Service_ptr service, int times)
 void in_threads(int count, const std::function<void(int)> &function)
 {
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; i++) {
         threads.emplace_back([&function, i] {
             try {
