@@ -72,11 +72,7 @@ VIP_ULONG ms_left(uint64_t deadline)
 VIP_RETURN request(VIP_VI_HANDLE vi, NetAddress &local, NetAddress &remote, VIP_ULONG ms)
 {
     VIP_VI_ATTRIBUTES attributes;
-#ifdef VIPX_AT_ONCE
     return VipxConnectRequest(vi, &local.net, &remote.net, VIPX_AT_ONCE, ms, &attributes);
-#else
-    return VipConnectRequest(vi, &local.net, &remote.net, ms, &attributes);
-#endif
 }
 
 /* A NIC handle of the server's that has listened for the name before refuses what it has heard of
@@ -138,7 +134,7 @@ const std::string &this_host()
     return text;
 }
 
-omni::giopActiveConnection *Address::Connect(const omni_time_t &time, CORBA::ULong,
+omni::giopActiveConnection *Address::Connect(const omni_time_t &time, CORBA::ULong /*flags*/,
                                              CORBA::Boolean &timed_out) const
 {
     const uint64_t limit = vipl_now_ns() + MOST_CONNECT_NS;

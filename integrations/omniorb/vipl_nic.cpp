@@ -16,11 +16,8 @@ namespace {
 // NIC handles of this process. A NIC handle takes some descriptors, of which a process has a
 // thousand if the system's administrator has not changed that.
 constexpr int MOST_OWN = 48;
-#ifdef VIPX_SPIN
+// A thread polls before it sleeps, as long as that pays and the setting VIPL_SPIN_US allows.
 constexpr VIP_ULONG FLAGS = VIPX_INLINE | VIPX_SPIN;
-#else
-constexpr VIP_ULONG FLAGS = VIPX_INLINE;
-#endif
 std::atomic<int> open_count{0};
 
 std::mutex shared_lock;
@@ -112,8 +109,8 @@ NetAddress::NetAddress(const std::string &host, const std::string &name) : bytes
     net.HostAddressLen = static_cast<VIP_UINT16>(host_length);
     net.DiscriminatorLen = static_cast<VIP_UINT16>(name_length);
     unsigned char *at = bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
-    std::memcpy(at, host.data(), host_length);
-    std::memcpy(at + host_length, name.data(), name_length);
+    std::copy_n(host.begin(), host_length, at);
+    std::copy_n(name.begin(), name_length, at + host_length);
 }
 
 std::string NetAddress::host() const
