@@ -34,9 +34,9 @@ VIP_NET_ADDRESS *address(char *room, const VIP_NIC_ATTRIBUTES &nic, const std::s
     return net;
 }
 
-std::string bytes_for(const std::string &what)
+/* What is sent after the server's hello has come, which is a right one for this end, too. */
+std::string bytes_for(const std::string &what, const std::string &hello)
 {
-    const std::string hello("VGIO\0\0\0\1\0\0\0\40\0\0\100\0", 16);
     if (what == "nonsense") {
         return std::string(500, 'x');
     }
@@ -93,7 +93,8 @@ int main(int argc, char **argv)
         (void)VipSendWait(vi, VIP_INFINITE, &done);
         return 0;
     }
-    const std::string bytes = bytes_for(what);
+    must(VipRecvWait(vi, 5000, &done), "the server's hello");
+    const std::string bytes = bytes_for(what, std::string(hostile.received, done->CS.Length));
     std::memcpy(hostile.bytes, bytes.data(), bytes.size());
     hostile.send.CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE;
     hostile.send.CS.ImmediateData = what == "credits" ? DATA | 0xffffff : DATA;
