@@ -4,8 +4,8 @@
 
     bench.py FOLDER PLUGIN [--rounds N] [--calls N] [--spin US]     FOLDER has the server and the client, PLUGIN is the transport
 
-Each round measures all transports, one after the other, with a server and a client of its own; the figures are medians of the rounds. Both
-processes sleep while they wait. --spin: VIPL a second time, with VIPL_SPIN_US set.
+Each round measures all transports, one after the other, with a server and a client of its own; the figures are medians of the rounds. VIPL is
+measured twice: with threads that sleep at once when they wait, and with threads that poll before, as long as --spin says, or the library does.
 """
 import argparse
 import os
@@ -38,17 +38,17 @@ def main():
     parser.add_argument('--spin', type=int)
     arguments = parser.parse_args()
     programs = orb.Orb(arguments.programs, arguments.plugin, 1)
+    spinning = 'vipl, spinning' if arguments.spin is None else f'vipl, spin {arguments.spin}'
     ways = {'tcp': ('giop:tcp:127.0.0.1:', False, None),
             'unix': (f'giop:unix:{programs.folder}/socket', False, None),
-            'vipl': ('giop:vipl:', True, None)}
-    if arguments.spin is not None:
-        ways[f'vipl, spin {arguments.spin}'] = ('giop:vipl:', True, str(arguments.spin))
+            'vipl, asleep': ('giop:vipl:', True, 0),
+            spinning: ('giop:vipl:', True, arguments.spin)}
     found = {way: [] for way in ways}
     for _ in range(arguments.rounds):
         for way, (endpoint, plugin, spin) in ways.items():
             os.environ.pop('VIPL_SPIN_US', None)
             if spin is not None:
-                os.environ['VIPL_SPIN_US'] = spin
+                os.environ['VIPL_SPIN_US'] = str(spin)
             found[way].append(measure(programs, endpoint, plugin, arguments.calls))
     print(f'| us: {" / ".join(FIGURES)} | ' + ' | '.join(ways) + ' |\n|' + '---|' * (len(ways) + 1))
     for call in CALLS:
