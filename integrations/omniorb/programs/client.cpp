@@ -195,6 +195,16 @@ void fork_client(Sample::Service_ptr service)
     contents(service);
 }
 
+/* Waits until there is a file with the reference's name and ".go" behind. */
+void pause_for(const std::string &file)
+{
+    std::puts("paused");
+    std::fflush(stdout);
+    while (access((file + ".go").c_str(), F_OK) != 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+}
+
 /* Calls until the server is gone. */
 void until_gone(Sample::Service_ptr service)
 {
@@ -243,7 +253,8 @@ void bench(Sample::Service_ptr service, int times)
 }
 
 /* What a word of the command line does; n is the number behind it. */
-void run(CORBA::ORB_ptr orb, Sample::Service_ptr service, const std::string &word, int n)
+void run(CORBA::ORB_ptr orb, Sample::Service_ptr service, const std::string &file, const std::string &word,
+         int n)
 {
     const std::map<std::string, std::function<void()>> words = {
         {"bench", [&] { bench(service, n); }},
@@ -258,6 +269,7 @@ void run(CORBA::ORB_ptr orb, Sample::Service_ptr service, const std::string &wor
                  service->null();
              }
          }},
+        {"pause", [&] { pause_for(file); }},
         {"put",
          [&] {
              const Sample::Octets data = pattern(65536);
@@ -306,7 +318,7 @@ void run_all(int argc, char **argv)
     must(!CORBA::is_nil(service), "the object reference");
     for (int i = 2; i < argc; i++) {
         const bool has_number = i + 1 < argc && std::isdigit(static_cast<unsigned char>(argv[i + 1][0])) != 0;
-        run(orb, service, argv[i], has_number ? std::atoi(argv[i + 1]) : 1);
+        run(orb, service, argv[1], argv[i], has_number ? std::atoi(argv[i + 1]) : 1);
         i += has_number ? 1 : 0;
     }
     orb->destroy();

@@ -2,7 +2,9 @@
 //
 // A peer that does not speak the protocol: hostile NAME WHAT. Connects to the name over the device
 // loopback as a client does, sends what it is asked for, and waits until the server has ended the
-// connection. WHAT is nonsense, version, giop, credits, or silent, which stays until it is killed.
+// connection. WHAT is nonsense, version, giop, credits, or silent, which stays until it is killed;
+// or big-endian or little-endian, an end that speaks it, of that byte order.
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -34,6 +36,38 @@ VIP_NET_ADDRESS *address(char *room, const VIP_NIC_ATTRIBUTES &nic, const std::s
     return net;
 }
 
+void put(std::string &bytes, uint32_t value, bool big)
+{
+    for (int i = 0; i < 4; i++) {
+        bytes.push_back(static_cast<char>(value >> 8 * (big ? 3 - i : i)));
+    }
+}
+
+/* A LocateRequest of GIOP 1.0 for an object that the server has not, of either byte order. */
+std::string locate_request(bool big)
+{
+    constexpr uint32_t request = 0x01020304;
+    std::string bytes = std::string("GIOP\1\0", 6) + std::string(1, big ? '\0' : '\1') + "\3";
+    put(bytes, 12, big); // the length of what follows
+    put(bytes, request, big);
+    put(bytes, 4, big); // the length of the key
+    return bytes + "none";
+}
+
+/* Prints which request the server has answered by LocateReply, in its own byte order. */
+void print_reply(const std::string &reply)
+{
+    const bool big = reply.size() == 20 && reply[6] == 0;
+    uint32_t words[2] = {0, 0};
+    for (size_t i = 0; i < 8 && reply.size() == 20; i++) {
+        words[i / 4] |= static_cast<uint32_t>(static_cast<unsigned char>(reply[12 + i]))
+                        << 8 * (big ? 3 - i % 4 : i % 4);
+    }
+    const bool unknown = reply.compare(0, 4, "GIOP") == 0 && reply[7] == 4 && words[1] == 0;
+    std::printf("hostile: the server %s the object of request %u\n", unknown ? "has not" : "may have",
+                static_cast<unsigned>(words[0]));
+}
+
 /* What is sent after the server's hello has come, which is a right one for this end, too. */
 std::string bytes_for(const std::string &what, const std::string &hello)
 {
@@ -42,6 +76,9 @@ std::string bytes_for(const std::string &what, const std::string &hello)
     }
     if (what == "version") {
         return "VGIO" + std::string("\0\0\0\377", 4) + hello.substr(8);
+    }
+    if (what == "big-endian" || what == "little-endian") {
+        return hello + locate_request(what == "big-endian");
     }
     return hello + "no message of GIOP at all, and certainly no header of one";
 }
@@ -101,7 +138,17 @@ int main(int argc, char **argv)
     hostile.send.DS[0].Local.Data.Address = hostile.bytes;
     hostile.send.DS[0].Local.Handle = memory;
     hostile.send.DS[0].Local.Length = static_cast<VIP_UINT32>(bytes.size());
+    const bool wants_reply = what == "big-endian" || what == "little-endian";
+    if (wants_reply) {
+        hostile.receive.CS.Status = hostile.receive.CS.Length = 0;
+        must(VipPostRecv(vi, &hostile.receive, memory), "post");
+    }
     must(VipPostSend(vi, &hostile.send, memory), "send");
+    if (wants_reply) {
+        must(VipRecvWait(vi, 5000, &done), "the reply");
+        print_reply(std::string(hostile.received, done->CS.Length));
+        return 0;
+    }
     for (VIP_VI_STATE state = VIP_STATE_CONNECTED; state == VIP_STATE_CONNECTED;) {
         VIP_BOOLEAN send_empty, receive_empty;
         must(VipQueryVi(vi, &state, &vi_attributes, &send_empty, &receive_empty), "query the VI");

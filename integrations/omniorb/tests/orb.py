@@ -252,6 +252,57 @@ def case_dead_address(orb):
         assert time.monotonic() - begin < 20, 'an address where nothing listens is waited for'
 
 
+def case_late(orb):
+    """A server that is stopped takes no connection: the time limit of the call ends the wait, and the next call succeeds."""
+    with orb.server() as (process, file):
+        os.kill(process.pid, signal.SIGSTOP)
+        for options in ({'clientCallTimeOutPeriod': 300}, {'clientConnectTimeOutPeriod': 300}):
+            begin = time.monotonic()
+            text = orb.call(file, 'null', code=1, **options)
+            assert 'TIMEOUT' in text or 'TRANSIENT' in text, text
+            assert time.monotonic() - begin < 10, 'a connection is waited for beyond the time limit'
+        client = orb.begin(file, 'contents')
+        os.kill(process.pid, signal.SIGCONT)
+        end_of(client)
+        stop(orb, process, file)
+
+
+def case_close(orb):
+    """A server ends in order while a client has an idle connection: the client's next call goes to the server's successor."""
+    endpoints = ('giop:vipl::successor',)
+    with orb.server(endpoints) as (process, file):
+        client = orb.begin(file, 'null', 'pause', 'contents')
+        line_of(client, 'paused')
+        stop(orb, process, file)
+        with orb.server(endpoints) as (other, _):
+            open(file + '.go', 'w', encoding='ascii').close()
+            end_of(client)
+            stop(orb, other, file)
+
+
+def case_fragments(orb):
+    """Messages in fragments, and one that is longer than the server allows, which ends its call and no other one."""
+    for options in ({'giopBufferSize': 1024}, {'giopBufferSize': 100000, 'threadPerConnectionPolicy': 0}):
+        with orb.server(**options) as (process, file):
+            orb.call(file, 'contents', 'many', 100, **options)
+            orb.call(file, 'contents', giopBufferSize=3000)
+            stop(orb, process, file)
+    with orb.server(giopMaxMsgSize=20000) as (process, file):
+        text = orb.call(file, 'null', 'put', code=1)
+        assert re.search('MARSHAL|COMM_FAILURE|TRANSIENT', text), text
+        orb.call(file, 'null')
+        stop(orb, process, file)
+
+
+def case_big_endian(orb):
+    """A peer of the other byte order is answered: no byte of a message is changed on the way."""
+    with orb.server(('giop:vipl::victim',)) as (process, file):
+        for order in ('big-endian', 'little-endian'):
+            text = end_of(orb.start([os.path.join(orb.programs, 'omnivipl-hostile'), 'victim', order], plugin=False))
+            assert 'the server has not the object of request 16909060' in text, text
+        stop(orb, process, file)
+
+
 def case_again(orb):
     """ORBs are destroyed and made again, in both processes."""
     with orb.server((VIPL, TCP), times=4) as (process, file):
