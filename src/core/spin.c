@@ -117,21 +117,16 @@ static bool look_around(const struct vipl_nic *nic, const struct vipl_wait_for *
 }
 
 /* Polls with the signals kept out. */
-static VIP_RETURN poll_long(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t end,
-                            uint64_t *now, int *why)
+static VIP_RETURN poll_long(struct vipl_nic *nic, const struct vipl_wait_for *what,
+                            const struct vipl_signals *before, uint64_t end, uint64_t *now, int *why)
 {
     bool watches = what->fds != NULL && what->fds->count > 0;
-    struct vipl_signals before;
     bool over = false;
     VIP_RETURN rc = VIP_NOT_DONE;
-    vipl_signals_keep_out(&before);
     while (rc == VIP_NOT_DONE && !over) {
         rc = poll_until(nic, what, watches ? sooner(end, *now + LOOK_NS) : end, now);
-        over = rc == VIP_NOT_DONE && (look_around(nic, what, &before, why) || *now >= end);
+        over = rc == VIP_NOT_DONE && (look_around(nic, what, before, why) || *now >= end);
     }
-    vipl_guard_sleep();
-    vipl_signals_let_in(&before);
-    vipl_guard_wake();
     return rc;
 }
 
@@ -160,15 +155,26 @@ VIP_RETURN vipl_spin_poll(struct vipl_nic *nic, const struct vipl_wait_for *what
     *why = 0;
     count_time(nic, now);
     uint64_t limit = limit_of(nic);
-    if (limit == 0 || now >= deadline || (now >= learnt.probe_at && !has_cpu(&now))) {
+    if (limit == 0 || now >= deadline) {
         return VIP_NOT_DONE;
     }
+    bool probes = now >= learnt.probe_at;
     uint64_t start = now;
     uint64_t end = sooner(deadline, now + limit);
+    VIP_RETURN rc = probes ? VIP_NOT_DONE : poll_until(nic, what, sooner(end, now + SHORT_NS), &now);
     spin->spun = true;
-    VIP_RETURN rc = poll_until(nic, what, sooner(end, now + SHORT_NS), &now);
     if (rc == VIP_NOT_DONE && now < end) {
-        rc = poll_long(nic, what, end, &now, why);
+        struct vipl_signals before;
+        vipl_signals_keep_out(&before); /* also of a yield, which may take long */
+        if (probes) {
+            spin->spun = has_cpu(&now);
+            start = now;
+            end = spin->spun ? sooner(deadline, now + limit) : now;
+        }
+        rc = poll_long(nic, what, &before, end, &now, why);
+        vipl_guard_sleep();
+        vipl_signals_let_in(&before);
+        vipl_guard_wake();
     }
     if (rc == VIP_NOT_DONE && vipl_nic_is_inherited(nic)) {
         *why = ECHILD;
