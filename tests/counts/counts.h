@@ -28,6 +28,7 @@ enum counts_op {
     COUNTS_PING_PONG,
     COUNTS_POST,
     COUNTS_CONNECT,
+    COUNTS_WAKE, /* a send to a process that sleeps in VipxCQWaitFds() */
     /* Calls for a TCP connection; none of VIPL's. */
     COUNTS_PLAIN_READ,
     COUNTS_PLAIN_WRITE,
@@ -49,6 +50,7 @@ struct counts_plan {
     bool waits;         /* for the completion queue and a descriptor, one process: VipxCQWaitFds() */
     bool shared_memory; /* buffers are from VipxAllocShared() */
     bool shareable;     /* the first end's NIC handle is VIPX_SHAREABLE */
+    bool waits_itself;  /* NIC handles are VIPX_INLINE */
     char discriminator[32];
 };
 

@@ -113,6 +113,8 @@ SCENARIOS = [
     procs("empty_poll", "--op poll", (60, 0, 0), ends=("first",)),
     procs("post.shareable", "--op post --shareable --in-flight 32", (400, None, 0), messages=1, parts=8, ends=("first",),
           only_calls=True),
+    procs("wake.8", "--op wake --through-cq", messages=1, parts=16, only_calls=True),
+    procs("wake.8.inline", "--op wake --through-cq --waits-itself", (None, None, 3), messages=1, parts=16, only_calls=True),
     procs("connect", "--op connect", (None, None, 8), messages=1, parts=48, only_calls=True, slack=A_SLEEP),
     tcp("send.8", "--op send", (1200, None, 2)),
     tcp("send.8.in_flight_64", "--op send --in-flight 64", (None, None, 1 / 15), messages=4),

@@ -111,6 +111,8 @@ bool counts_end_create(const struct counts_plan *plan, VIP_NIC_HANDLE nic, struc
 {
     VIP_VI_ATTRIBUTES attributes;
 
+    VIP_ULONG flags = (plan->shareable ? VIPX_SHAREABLE : 0) | (plan->waits_itself ? VIPX_INLINE : 0);
+
     memset(end, 0, sizeof(*end));
     end->plan = plan;
     end->nic = nic;
@@ -119,9 +121,7 @@ bool counts_end_create(const struct counts_plan *plan, VIP_NIC_HANDLE nic, struc
     attributes.MaxTransferSize = plan->size;
     attributes.EnableRdmaWrite = VIP_TRUE;
     attributes.EnableRdmaRead = VIP_TRUE;
-    if (nic == NULL &&
-        !counts_right("VipxOpenNic",
-                      VipxOpenNic(plan->device, plan->shareable ? VIPX_SHAREABLE : 0, &end->nic))) {
+    if (nic == NULL && !counts_right("VipxOpenNic", VipxOpenNic(plan->device, flags, &end->nic))) {
         return false;
     }
     if (plan->through_cq &&

@@ -22,16 +22,25 @@ static const char *const op_names[] = {
     [COUNTS_PLAIN_WRITE] = "plain-write",
     [COUNTS_PLAIN_POLL] = "plain-poll",
     [COUNTS_PLAIN_EPOLL] = "plain-epoll",
+    [COUNTS_WAKE] = "wake",
 };
 
 static const struct option options[] = {
-    {"device", required_argument, NULL, 'd'},   {"op", required_argument, NULL, 'o'},
-    {"size", required_argument, NULL, 's'},     {"in-flight", required_argument, NULL, 'f'},
-    {"messages", required_argument, NULL, 'm'}, {"parts", required_argument, NULL, 'p'},
-    {"line", required_argument, NULL, 'l'},     {"name", required_argument, NULL, 'n'},
-    {"second", no_argument, NULL, '2'},         {"through-cq", no_argument, NULL, 'c'},
-    {"wait", no_argument, NULL, 'w'},           {"shared-memory", no_argument, NULL, 'M'},
-    {"shareable", no_argument, NULL, 'S'},      {NULL, 0, NULL, 0},
+    {"device", required_argument, NULL, 'd'},
+    {"op", required_argument, NULL, 'o'},
+    {"size", required_argument, NULL, 's'},
+    {"in-flight", required_argument, NULL, 'f'},
+    {"messages", required_argument, NULL, 'm'},
+    {"parts", required_argument, NULL, 'p'},
+    {"line", required_argument, NULL, 'l'},
+    {"name", required_argument, NULL, 'n'},
+    {"second", no_argument, NULL, '2'},
+    {"through-cq", no_argument, NULL, 'c'},
+    {"wait", no_argument, NULL, 'w'},
+    {"shared-memory", no_argument, NULL, 'M'},
+    {"shareable", no_argument, NULL, 'S'},
+    {"waits-itself", no_argument, NULL, 'i'},
+    {NULL, 0, NULL, 0},
 };
 
 static bool take_op(struct counts_plan *plan, const char *text)
@@ -86,6 +95,8 @@ static bool take(struct counts_plan *plan, int option)
         return plan->shared_memory = true;
     case 'S':
         return plan->shareable = true;
+    case 'i':
+        return plan->waits_itself = true;
     default:
         return false;
     }

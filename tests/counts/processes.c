@@ -6,6 +6,7 @@
  */
 #include "counts.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ enum {
     RETURN = 't', /* a write has come: write back */
     CONNECT = 'c', /* wait for a request and accept it */
     LEAVE = 'x',   /* disconnect */
+    SLEEP = 's',   /* answer NOT_YET, and then sleep for a message */
     COUNT = '1',   /* what follows is counted, */
     REST = '0',    /* or is not */
     END = 'q',
@@ -70,7 +72,7 @@ static bool mark(struct counts_end *end, bool counted)
         return false;
     }
     end->counted = counted;
-    if (end->plan->op != COUNTS_POST && end->plan->op != COUNTS_CONNECT) {
+    if (end->plan->op != COUNTS_POST && end->plan->op != COUNTS_CONNECT && end->plan->op != COUNTS_WAKE) {
         counts_mark(counted);
     }
     return true;
@@ -214,6 +216,28 @@ static bool connect_and_leave(struct counts_end *end)
            counts_right("VipDisconnect", VipDisconnect(end->vi)) && turn(end, LEAVE, &done);
 }
 
+/* Only the post is counted, which wakes the other process. */
+static bool wake(struct counts_end *end)
+{
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN is_receive;
+    VIP_DESCRIPTOR *desc;
+    bool done;
+    char answer;
+
+    if (!turn(end, SLEEP, &done) || done || !await_sleeper(end->remote.process)) {
+        return false;
+    }
+    counts_mark(end->counted);
+    if (!post_sends(end)) {
+        return false;
+    }
+    counts_mark(false);
+    return hear(end, &answer) && answer == DONE &&
+           counts_right("VipCQDone", VipCQDone(end->cq, &vi, &is_receive)) &&
+           counts_right("VipSendDone", VipSendDone(end->vi, &desc));
+}
+
 static bool (*const operation[])(struct counts_end *end) = {
     [COUNTS_SEND] = send_message,
     [COUNTS_WRITE] = rdma,
@@ -222,6 +246,7 @@ static bool (*const operation[])(struct counts_end *end) = {
     [COUNTS_PING_PONG] = ping_pong,
     [COUNTS_POST] = post_alone,
     [COUNTS_CONNECT] = connect_and_leave,
+    [COUNTS_WAKE] = wake,
 };
 
 static bool run_part(struct counts_end *end, bool counted)
@@ -252,16 +277,31 @@ static bool exchange_memory(struct counts_end *end)
            counts_hear(end->plan->line, &end->remote, sizeof(end->remote));
 }
 
+/* Sleeps after the other process has slept: what each of the two passes the other before its first
+ * sleep has come then. */
+static bool sleep_in_turn(struct counts_end *end)
+{
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN is_receive;
+    char word = DONE;
+
+    return say(end, word) && hear(end, &word) && VipCQWait(end->cq, 1, &vi, &is_receive) == VIP_TIMEOUT;
+}
+
 static bool prepare(const struct counts_plan *plan, struct counts_end *end)
 {
     struct counts_end other; /* keeps what two NIC handles share while the first disconnects */
     bool connects = plan->op == COUNTS_CONNECT;
-    bool receives = plan->second && (plan->op == COUNTS_SEND || plan->op == COUNTS_POST);
+    bool receives =
+        plan->second && (plan->op == COUNTS_SEND || plan->op == COUNTS_POST || plan->op == COUNTS_WAKE);
 
     if (!counts_end_create(plan, NULL, end) || !exchange_memory(end) ||
         (receives && !counts_post_receives(end)) ||
         (connects ? !counts_end_create(plan, end->nic, &other) || !counts_connect(&other)
                   : !counts_connect(end))) {
+        return false;
+    }
+    if (plan->op == COUNTS_WAKE && !sleep_in_turn(end)) {
         return false;
     }
     counts_write_sends(end);
@@ -331,6 +371,21 @@ static bool write_back(struct counts_end *end, uint32_t *open, char *answer)
     return post_sends(end);
 }
 
+/* Sleeps for a message, and for the line, which is quiet until that has come. */
+static bool sleep_for_message(struct counts_end *end)
+{
+    struct pollfd line = {.fd = end->plan->line, .events = POLLIN};
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN is_receive;
+    VIP_DESCRIPTOR *desc;
+
+    return say(end, NOT_YET) &&
+           counts_right("VipxCQWaitFds",
+                        VipxCQWaitFds(end->cq, &line, 1, COUNTS_TIMEOUT_MS, NULL, &vi, &is_receive)) &&
+           counts_right("VipRecvDone", VipRecvDone(end->vi, &desc)) &&
+           counts_right("VipPostRecv", VipPostRecv(end->vi, end->memory.receives, end->memory.handle));
+}
+
 static bool serve(struct counts_end *end, char word, uint32_t *open, char *answer)
 {
     *answer = DONE;
@@ -343,6 +398,8 @@ static bool serve(struct counts_end *end, char word, uint32_t *open, char *answe
         return write_back(end, open, answer);
     case CONNECT:
         return counts_connect(end);
+    case SLEEP:
+        return sleep_for_message(end);
     case LEAVE:
         return counts_right("VipDisconnect", VipDisconnect(end->vi));
     case COUNT:
