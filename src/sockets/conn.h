@@ -78,6 +78,7 @@ struct sock_conn {
     uint32_t send_ms;    /* SO_SNDTIMEO; 0: none */
     uint32_t shut;       /* SOCK_SHUT_...: shutdown() has been called */
     uint32_t resets;     /* 1: SO_LINGER with 0 seconds: close() aborts */
+    uint32_t owes;       /* 1: STRIPPING: the server has ended, and gets T before the first byte */
     uint32_t told;       /* 1: the error of a lost connection has been reported, by a call or SO_ERROR */
     /* The rest is guarded by the lock. */
     struct vipl_list hooks;
@@ -140,11 +141,14 @@ void sock_conn_change_locked(struct sock_conn *conn, enum sock_state state);
 void sock_conn_touch(struct sock_conn *conn);
 void sock_conn_hook(struct sock_conn *conn, struct sock_hook *hook);
 void sock_conn_unhook(struct sock_conn *conn, struct sock_hook *hook);
-/* Whether the program has called shutdown() of reading. */
+/* Whether there is nothing to read, although bytes of the handshake may come: the program has
+ * called shutdown() of reading, or the server has ended. */
 static inline bool sock_conn_is_stopped(const struct sock_conn *conn)
 {
-    return (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_READ) != 0;
+    return (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_READ) != 0 || vipl_load_relaxed(&conn->owes) != 0;
 }
+/* The program is about to send: the server gets the byte that it is owed. */
+void sock_handshake_pay(struct sock_conn *conn);
 /* Returns true once the program has closed the last descriptor. */
 bool sock_conn_is_closed(struct sock_conn *conn);
 

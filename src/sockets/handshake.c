@@ -294,11 +294,9 @@ static bool step_hello_sent(struct sock_conn *conn)
     if (count < 0) {
         return is_lost(conn, count);
     }
-    if (count == 0) { /* the server sends no more; it may yet read, and expects the byte */
-        if (!put_byte(conn, SOCK_COMMIT_TCP)) {
-            return end_unread(conn);
-        }
-        stay(conn, SOCK_NOT_CONNECTED, false, 0);
+    if (count == 0) { /* the server sends no more: it may yet read, or reset what is sent */
+        vipl_store_relaxed(&conn->owes, 1);
+        stay(conn, SOCK_NOT_CONNECTED, false, 1);
         return true;
     }
     if (!sock_hello_begins(bytes, (size_t)count)) {
@@ -511,6 +509,9 @@ static bool step_committing(struct sock_conn *conn)
 static bool step_stripping(struct sock_conn *conn)
 {
     uint8_t bytes[SOCK_HELLO_BYTES];
+    if (vipl_load_relaxed(&conn->owes) != 0) {
+        return false;
+    }
     int count = look(conn, bytes, conn->strips_message ? sizeof(bytes) : conn->strips);
     if (count < 0) {
         return is_lost(conn, count);
@@ -641,7 +642,7 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
     }
     if (now->state == SOCK_STRIPPING && sock_conn_is_stopped(conn)) {
         bool is_shut = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
-        now->ready |= (short)(POLLIN | POLLRDNORM | POLLRDHUP | (is_shut ? POLLHUP : 0));
+        now->ready = (short)(now->ready | POLLIN | POLLRDNORM | POLLRDHUP | (is_shut ? POLLHUP : 0));
         now->kernel &= ~POLLIN; /* the kernel's socket is readable for good */
     }
     if (conn->has_part) {
@@ -712,6 +713,17 @@ void sock_conn_give_up(struct sock_conn *conn, enum sock_reason reason)
 {
     vipl_mutex_lock(&conn->lock);
     give_up_locked(conn, reason);
+    vipl_mutex_unlock(&conn->lock);
+}
+
+void sock_handshake_pay(struct sock_conn *conn)
+{
+    vipl_mutex_lock(&conn->lock);
+    if (vipl_load_relaxed(&conn->owes) != 0) {
+        put_byte(conn, SOCK_COMMIT_TCP); /* if it fails, so does what the program sends */
+        vipl_store_relaxed(&conn->owes, 0);
+        sock_conn_change_locked(conn, SOCK_PLAIN);
+    }
     vipl_mutex_unlock(&conn->lock);
 }
 

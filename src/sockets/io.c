@@ -263,6 +263,9 @@ ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t 
     if (await(&transfer, POLLOUT) != 0) {
         return -1;
     }
+    if (vipl_load_relaxed(&conn->owes) != 0) {
+        sock_handshake_pay(conn);
+    }
     if (is_kernels(conn)) {
         return SOCK_KERNEL;
     }

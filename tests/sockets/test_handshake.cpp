@@ -271,6 +271,21 @@ TEST_CASE("a server that shuts its reading down before it reads gets no byte of 
     CHECK(receive(client, 4) == "back");
 }
 
+TEST_CASE("a server that shuts both ways down before it reads is seen to end")
+{
+    Listener listener;
+    Fd client = listener.connect();
+    Fd server = listener.accept();
+    REQUIRE(shutdown(server, SHUT_RDWR) == 0);
+    CHECK(receive(client, 1).empty());
+    for (int i = 0; i < 100; i++) {
+        pollfd fd = {client, POLLIN | POLLOUT | POLLRDHUP, 0};
+        REQUIRE(poll(&fd, 1, 0) == 1);
+        REQUIRE(fd.revents == (POLLIN | POLLOUT | POLLRDHUP));
+    }
+    CHECK(socket_error(client) == 0);
+}
+
 TEST_CASE("an end that shuts both ways down, one after the other, before it reads")
 {
     Listener listener;
