@@ -68,7 +68,7 @@ struct sock_conn {
     uint32_t state;             /* atomic: enum sock_state; changes under the lock */
     struct vipl_stream *stream; /* constant once the state is MOVED, until the last reference is put */
     struct sock_mark *mark;     /* of a LISTENING socket; constant, until the last reference is put */
-    /* Of the device that the connection is moved to; constant once the connection is in the table. */
+    /* Of the device that the connection is moved to; constant once it is in the table. */
     const char *device_name;
     struct sock_address place; /* another host's, that this end connects to; constant likewise */
     bool is_remote;            /* the other end is on another host; constant likewise */

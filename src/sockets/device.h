@@ -13,7 +13,7 @@ static inline bool sock_device_is_local(const char *name)
     return strncmp(name, "loopback", strlen("loopback")) == 0;
 }
 
-/* Returns true if two names are of the same kind of device, as "tcp:eth0" and "tcp:192.0.2.7" are. */
+/* Returns true if two names are of one kind of device, as "tcp:eth0" and "tcp:192.0.2.7" are. */
 static inline bool sock_device_is_alike(const char *one, const char *other)
 {
     size_t length = strcspn(one, ":");
@@ -27,8 +27,8 @@ struct vipl_stream_nic;
 
 /* The device of that name for the streams that the calling thread connects, which is opened at the
  * first call; NULL: it cannot be opened, which has been logged. `name` is constant for as long as
- * the process lives. A process has a few NIC handles of each device, and threads beyond their number
- * share them. A device lasts as long as the process. */
+ * the process lives. A process has a few NIC handles of each device, and threads beyond their
+ * number share them. A device lasts as long as the process. */
 struct vipl_stream_nic *sock_device(const char *name);
 /* A thread waits for streams of several devices, and drives another one itself: from now on a
  * thread of the library drives this one. */

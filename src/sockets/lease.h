@@ -32,7 +32,7 @@ void sock_lease_end(struct sock_lease *lease);
 /* Looks whether the lease is over. The lease is, or was, connected. */
 bool sock_lease_is_over(struct sock_lease *lease);
 
-/* --- what both ends call the listener ---------------------------------------------------------- */
+/* --- what both ends call the listener -------------------------------------------------------- */
 
 /* The NIC address of a host, and the discriminator of a listener there. */
 union sock_lease_name {

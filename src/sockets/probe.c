@@ -42,7 +42,7 @@ struct question {
     struct sock_lease *ended; /* a lease that is over; or NULL */
 };
 
-/* --- the thread ------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------ */
 
 static void end_lease(struct sock_lease *lease)
 {
@@ -151,7 +151,7 @@ static void run_probe(void *arg)
     vipl_free(question);
 }
 
-/* --- what is known ----------------------------------------------------------------------------- */
+/* --- what is known --------------------------------------------------------------------------- */
 
 /* Has a thread ask. Without one, the answer is that there is no memory. */
 static void begin_locked(struct known *known)

@@ -36,7 +36,7 @@ struct sock_responder {
     uint32_t accepting_count;
 };
 
-static void put(struct sock_responder *responder)
+static void put_responder(struct sock_responder *responder)
 {
     if (vipl_fetch_add(&responder->references, UINT32_MAX) == 1) {
         vipl_waker_close(&responder->waker);
@@ -44,7 +44,7 @@ static void put(struct sock_responder *responder)
     }
 }
 
-/* --- leases ------------------------------------------------------------------------------------ */
+/* --- leases ---------------------------------------------------------------------------------- */
 
 static void forget_lease(struct sock_responder *responder, struct sock_lease *lease)
 {
@@ -80,7 +80,7 @@ static void run_accept(void *arg)
         forget_lease(responder, lease);
     }
     vipl_waker_signal(&responder->waker); /* the responder may wait for this thread to end */
-    put(responder);
+    put_responder(responder);
     vipl_free(accepting);
 }
 
@@ -129,7 +129,7 @@ static void begin_accept(struct sock_responder *responder, VIP_CONN_HANDLE reque
     responder->accepting_count--;
     vipl_mutex_unlock(&responder->lock);
     forget_lease(responder, lease);
-    put(responder);
+    put_responder(responder);
     vipl_free(accepting);
 }
 
@@ -151,7 +151,7 @@ static void end_lease_of(struct sock_responder *responder, VIP_VI_HANDLE vi)
     }
 }
 
-/* --- the thread -------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------ */
 
 /* Takes what has come. Returns false if requests cannot be waited for. */
 static bool take(struct sock_responder *responder)
@@ -176,7 +176,7 @@ static bool take(struct sock_responder *responder)
     return rc == VIP_TIMEOUT;
 }
 
-static VIP_RETURN open_nic(struct sock_responder *responder)
+static VIP_RETURN open_device(struct sock_responder *responder)
 {
     VIP_NIC_ATTRIBUTES attributes;
     char host[SOCK_ADDRESS_BYTES];
@@ -233,14 +233,14 @@ static void run_responder(void *arg)
         vipl_waker_reset(&responder->waker); /* `ends` is looked at next */
     }
     close_nic(responder);
-    put(responder);
+    put_responder(responder);
 }
 
 /* Returns true if requests are taken from now on. */
 static bool start(struct sock_responder *responder)
 {
     struct vipl_thread thread;
-    VIP_RETURN rc = open_nic(responder);
+    VIP_RETURN rc = open_device(responder);
     if (rc != VIP_SUCCESS) {
         vipl_log(VIPL_LOG_ERROR, "sockets: the device %s cannot be opened (%s): other hosts stay with TCP",
                  responder->device, VipxStrError(rc));
@@ -252,7 +252,7 @@ static bool start(struct sock_responder *responder)
     return false;
 }
 
-/* --- the listener ------------------------------------------------------------------------------ */
+/* --- the listener ---------------------------------------------------------------------------- */
 
 struct sock_responder *sock_responder_new(const struct sock_address *place, const char *device)
 {
@@ -269,7 +269,7 @@ struct sock_responder *sock_responder_new(const struct sock_address *place, cons
     vipl_list_init(&responder->leases);
     if (!start(responder)) {
         vipl_store_relaxed(&responder->references, 1);
-        put(responder);
+        put_responder(responder);
         return NULL;
     }
     return responder;
@@ -305,5 +305,5 @@ void sock_responder_free(struct sock_responder *responder)
     }
     vipl_store_release(&responder->ends, 1); /* pairs with run_responder() */
     vipl_waker_signal(&responder->waker);
-    put(responder);
+    put_responder(responder);
 }

@@ -20,12 +20,12 @@
 
 struct sock_responder;
 
-/* Starts a responder for a listener: probes find it from now on. `device` is constant for as long as
- * the process lives. NULL: no memory, no thread, or the device cannot be opened, which has been
+/* Starts a responder for a listener: probes find it from now on. `device` is constant for as long
+ * as the process lives. NULL: no memory, no thread, or the device cannot be opened, which has been
  * logged. */
 struct sock_responder *sock_responder_new(const struct sock_address *place, const char *device);
-/* The responder of a listener whose former one may be the parent's. Returns the one that it has now,
- * or NULL. */
+/* The responder of a listener whose former one may be the parent's. Returns the one that it has
+ * now, or NULL. */
 struct sock_responder *sock_responder_keep(struct sock_responder *responder);
 /* Returns true if a client has a lease. */
 bool sock_responder_has_clients(struct sock_responder *responder);
