@@ -36,6 +36,10 @@ extern uint32_t vipl_sleepers_make_barriers;
 
 void vipl_mutex_lock_slow(struct vipl_mutex *m);
 void vipl_mutex_unlock_slow(struct vipl_mutex *m);
+/* Returns true in a forked child that has one thread: a thread that waits for a lock there waits
+ * for one that its parent's other threads held at the fork, and that nobody gives back. A signal
+ * handler has then forked in a call that blocks: the call ends in the child (docs/use/fork.md). */
+bool vipl_owners_are_gone(void);
 /* Debug builds only: note that the calling thread takes and gives back a lock of that rank.
  * vipl_rank_push() aborts if the thread holds this rank or, if `ordered`, a higher one. */
 void vipl_rank_push(uint32_t rank, bool ordered);

@@ -65,7 +65,9 @@ static void wait_for_owner(struct vipl_biased *b)
     for (int i = 0; i < SPINS && owner_inside(b) != 0; i++) {
     }
     while ((who = owner_inside(b)) != 0) {
-        vipl_futex_wait_for(&b->inside, who, PAUSE_MS);
+        if (vipl_futex_wait_for(&b->inside, who, PAUSE_MS) != 0 && vipl_owners_are_gone()) {
+            vipl_store_relaxed(&b->inside, 0);
+        }
     }
 }
 
