@@ -59,10 +59,12 @@ TEST_CASE("the first thread's end does not hide the memory of the process", "[ma
               void *shared = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, flags, -1, 0);
               void *read_only = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
               vipl_mapping mapping{};
+              vipl_part part{};
               await_end_of_first();
               const bool good = vipl_shared_mapping(shared, kBytes, &mapping) == 0 && mapping.inode != 0 &&
                                 vipl_shared_mapping(read_only, kBytes, &mapping) != 0 &&
-                                vipl_may_write(shared, kBytes) && !vipl_may_write(read_only, kBytes);
+                                vipl_may_write(shared, kBytes) && !vipl_may_write(read_only, kBytes) &&
+                                vipl_plain_parts(shared, kBytes, &part, 1) == 1 && part.bytes == kBytes;
               _exit(good ? 0 : 1);
           }) == 0);
 }

@@ -30,9 +30,18 @@ struct line {
     char path[256];
 };
 
-/* Reads the thread's list: the process's list is empty once main() has ended by pthread_exit(). */
+/* Opens the process's list, or the thread's list where the former is empty: it is once main() has
+ * ended by pthread_exit(). An emulator translates the addresses of the process's list alone. */
 static FILE *open_list(void)
 {
+    FILE *file = fopen("/proc/self/maps", "re");
+    int first = file == NULL ? EOF : getc(file);
+    if (first != EOF && ungetc(first, file) == first) {
+        return file;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
     return fopen("/proc/thread-self/maps", "re");
 }
 
@@ -147,7 +156,7 @@ unsigned vipl_plain_parts(const void *address, size_t bytes, struct vipl_part *o
     uint64_t end = first + bytes;
     unsigned count = 0;
     struct line line;
-    FILE *file = fopen("/proc/self/maps", "re");
+    FILE *file = open_list();
     while (file != NULL && read_maps_line(file, &line) && line.begin < end) {
         uint64_t from = line.begin > first ? line.begin : first;
         uint64_t to = line.end < end ? line.end : end;
