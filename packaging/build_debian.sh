@@ -8,6 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# The systems get this environment, and have no compiler's cache.
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
+
 nocheck=nocheck
 if [ "${1:-}" = --check ]; then
     nocheck=
