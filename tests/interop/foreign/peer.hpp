@@ -96,10 +96,15 @@ public:
         port_ = ntohs(address.sin_port);
     }
     std::uint16_t port() const { return port_; }
-    Socket take() const
+    /** Whether somebody connects within that time. */
+    bool is_called(VIP_ULONG ms) const
     {
         pollfd entry = {socket_.get(), POLLIN, 0};
-        EXPECT(poll(&entry, 1, static_cast<int>(patience())) == 1);
+        return poll(&entry, 1, static_cast<int>(ms)) == 1;
+    }
+    Socket take() const
+    {
+        EXPECT(is_called(patience()));
         return Socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     }
 

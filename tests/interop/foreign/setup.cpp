@@ -263,17 +263,33 @@ TEST_CASE("who knows revision 1 only is asked again in it", "[setup]")
     }
 }
 
-TEST_CASE("who hangs up at both revisions is asked in turn, until the time is up", "[setup]")
+TEST_CASE("who hangs up at both revisions is asked in turn", "[setup]")
+{
+    Refused refused;
+    for (unsigned i = 0; i < 6; ++i) {
+        refused.next(i % 2 == 0 ? 2 : 1);
+    }
+    Peer peer = refused.next(2);
+    peer.write(Peer::start(reply_frame(frame(2, true), true), {}));
+    REQUIRE_RC(VIP_REJECT, refused.connected.get());
+}
+
+TEST_CASE("who hangs up each time is asked until the time is up", "[setup]")
 {
     const Listener listener;
     Side side(listener.port());
     NetAddress local = side.nic.address("me"), remote = side.nic.address("anybody");
     std::future<VIP_RETURN> connected = std::async(
         std::launch::async, [&] { return VipConnectRequest(side.vi, local, remote, 300, nullptr); });
-    for (unsigned i = 0; i < 6; ++i) {
-        Peer peer(listener.take());
-        expect_request(peer.read_start(), false, i % 2 == 0 ? 2 : 1);
+    unsigned asked = 0;
+    while (connected.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+        if (listener.is_called(kMoment)) {
+            Peer peer(listener.take());
+            peer.quiet(); // until its request has come, as a rule
+            ++asked;
+        }
     }
+    CHECK(asked > 0);
     const VIP_RETURN rc = connected.get();
     CHECK((rc == VIP_NO_MATCH || rc == VIP_TIMEOUT)); /* the last has not been answered, perhaps */
 }
