@@ -35,8 +35,8 @@ class ViplConan(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ('TESTS', 'TOOLS', 'EXAMPLES', 'BENCH'):
-            toolchain.cache_variables['VIPL_BUILD_' + part] = False
+        for part in ('BUILD_TESTS', 'BUILD_TOOLS', 'BUILD_EXAMPLES', 'BUILD_BENCH', 'BUILD_OMNIORB', 'SOCKETS'):
+            toolchain.cache_variables['VIPL_' + part] = False
         toolchain.cache_variables['VIPL_BUILD_SHARED'] = bool(self.options.shared)
         toolchain.cache_variables['VIPL_BUILD_STATIC'] = not self.options.shared
         toolchain.cache_variables['VIPL_BACKEND_TCP'] = bool(self.options.with_tcp)
