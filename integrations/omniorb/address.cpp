@@ -75,19 +75,6 @@ VIP_RETURN request(VIP_VI_HANDLE vi, NetAddress &local, NetAddress &remote, VIP_
     return VipxConnectRequest(vi, &local.net, &remote.net, VIPX_AT_ONCE, ms, &attributes);
 }
 
-/* A NIC handle of the server's that has listened for the name before refuses what it has heard of
- * when it is closed, with the end of its connection. The one that listens now takes the request if
- * it comes again. */
-VIP_RETURN request_again(VIP_VI_HANDLE vi, NetAddress &local, NetAddress &remote, uint64_t deadline)
-{
-    constexpr int attempts = 8;
-    VIP_RETURN rc = VIP_REJECT;
-    for (int i = 0; i < attempts && rc == VIP_REJECT; i++) {
-        rc = request(vi, local, remote, ms_left(deadline));
-    }
-    return rc;
-}
-
 } // namespace
 
 std::string Location::text() const
@@ -152,7 +139,7 @@ omni::giopActiveConnection *Address::Connect(const omni_time_t &time, CORBA::ULo
     const Location own = {location_.kind, nic->address(), own_name()};
     NetAddress local(own.host, own.name);
     NetAddress remote(location_.host, location_.name);
-    const VIP_RETURN rc = request_again(vipl_stream_vi(stream), local, remote, deadline);
+    const VIP_RETURN rc = request(vipl_stream_vi(stream), local, remote, ms_left(deadline));
     if (rc != VIP_SUCCESS) {
         log_failure(text_, VipxExplainError(rc));
         vipl_stream_close(stream);

@@ -12,6 +12,9 @@ void vipl_stream_reap_locked(struct vipl_stream *stream)
         if (rc != VIP_SUCCESS && rc != VIP_DESCRIPTOR_ERROR) {
             return;
         }
+        if (d == stream->read) { /* which has failed, with the connection */
+            continue;
+        }
         stream->free_slots[stream->free_count++] = (uint8_t)(d - stream->sends);
         stream->unsent -= d->CS.SegCount > 0 ? d->DS[0].Local.Length : 0;
     }
