@@ -474,7 +474,7 @@ def differences(scenario, now, then, growth):
     grown, shrunk = [], []
     for what, new, old, margin in pairs:
         text = "%s: %s: %s, the record has %s" % (scenario.name, what, number(new), number(old))
-        slack = scenario.slack if what == "system calls" and scenario.only_calls else 0.006  # the record is rounded
+        slack = scenario.slack if what == "system calls" and scenario.only_calls else 0.5 if what == "instructions" else 0.006  # it is rounded
         if new > old * (1 + margin) + slack:
             grown.append(text + (" (+%.1f %%)" % (100 * (new - old) / old) if old else ""))
         elif new < old * (1 - max(SHRINK, margin)) - slack:
