@@ -14,7 +14,8 @@ constexpr unsigned kClients = 4;
 constexpr unsigned kMost = 20000; // requests
 
 struct Ledger {
-    std::atomic<bool> stop;
+    std::atomic<bool> stop;                 // for the clients
+    std::atomic<bool> closed;               // and then for the acceptors, without whom requests wait
     std::atomic<unsigned> next;             // request
     std::atomic<unsigned> accepted[kMost];  // by how many
     std::atomic<unsigned> connected[kMost]; // 1: its requester says so
@@ -47,12 +48,12 @@ void accept_now_and_then(const Scene &scene, Line &line)
 {
     Ledger &ledger = shared<Ledger>();
     Random random(scene.seed);
-    while (!ledger.stop) {
+    while (!ledger.closed) {
         const Nic nic;
         if (below(random, 2) == 0) {
             work_by_itself(nic);
         }
-        for (unsigned round = 0; round < 20 && !ledger.stop; ++round) {
+        for (unsigned round = 0; round < 20 && !ledger.closed; ++round) {
             const Vi vi(nic);
             std::string from;
             const auto timeout = static_cast<VIP_ULONG>(below(random, 3) == 0 ? 0 : below(random, 40));
@@ -134,6 +135,14 @@ void add_children(Children &children, unsigned count, Role role, Scene scene)
     }
 }
 
+void finish(const Children &children)
+{
+    for (const auto &child : children) {
+        child->line.sync();
+        child->finish();
+    }
+}
+
 } // namespace
 
 TEST_CASE("requests go to the one process of five that waits", "[pool]")
@@ -172,18 +181,17 @@ TEST_CASE("acceptors come and go: each request is accepted once, or its time is 
 {
     Ledger &ledger = shared<Ledger>();
     const Scene scene = make_scene();
-    Children children;
-    add_children(children, kAcceptors, accept_now_and_then, scene);
-    add_children(children, kClients, request_all_the_time, scene);
+    Children acceptors, clients;
+    add_children(acceptors, kAcceptors, accept_now_and_then, scene);
+    add_children(clients, kClients, request_all_the_time, scene);
     const unsigned long long end = now_ms() + seconds() * 1000ull;
     while (now_ms() < end) {
         let_a_moment_pass();
     }
     ledger.stop = true;
-    for (const auto &child : children) {
-        child->line.sync();
-        child->finish();
-    }
+    finish(clients);
+    ledger.closed = true;
+    finish(acceptors);
     const unsigned count = std::min<unsigned>(ledger.next, kMost);
     unsigned connected = 0;
     for (unsigned i = 0; i < count; ++i) {
