@@ -26,7 +26,8 @@ CALLS_TITLE = "Calls of omniORB: time"
 CALLS_HEAD = """
 Calls of omniORB, whose transport for VIPL is a plug-in ([corba.md](corba.md)). Each cell is the median over the rounds
 of a round's median, and of its 99th percentile, in microseconds; in a round each way has a server and a client of its
-own. Both ends sleep while they wait; *polling*: an end looks for up to 50 us before it sleeps (`VIPL_SPIN_US`).
+own. Both ends sleep while they wait; *polling*: an end polls for up to 50 us before it sleeps, which is what the
+plug-in does unless `VIPL_SPIN_US` says 0.
 """
 BESIDE_PAPER = ("redis GET, 1 client", "pgbench -S prepared, 1 client", "memcached get, 1 connection")
 
