@@ -292,10 +292,42 @@ static void enter_library(struct sock_entry *entry, struct sock_conn *conn, enum
     sock_epoll_mark_ready(entry);
 }
 
-/* The connection stays with TCP: the program's set has it from now on. */
+static struct sock_entry *find_entry(struct sock_epoll *set, int fd, const struct sock_file *file)
+{
+    struct sock_entry *entry = (unsigned)fd < set->room ? set->by_fd[fd] : NULL;
+    while (entry != NULL && entry->file != file) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+/* Forgets an entry that the kernel has no more, or never had. */
+static void forget_entry(struct sock_entry *entry)
+{
+    struct sock_epoll *set = entry->set;
+    struct sock_entry **at = &set->by_fd[entry->fd];
+    while (*at != entry) {
+        at = &(*at)->next;
+    }
+    *at = entry->next;
+    leave_library(entry);
+    if (entry->file != NULL) {
+        bool is_set = entry->file->kind == &sock_epoll_kind;
+        vipl_fetch_add(is_set ? &set->has_members : &set->watched, UINT32_MAX);
+        sock_file_put(entry->file);
+    }
+    vipl_free(entry);
+}
+
+/* The connection stays with TCP: the program's set has it from now on. What the kernel's set had by
+ * that number before was of an earlier file. */
 static int become_kernels(struct sock_entry *entry)
 {
     struct sock_file *file = entry->file;
+    struct sock_entry *earlier = find_entry(entry->set, entry->fd, NULL);
+    if (earlier != NULL) {
+        forget_entry(earlier);
+    }
     leave_library(entry);
     if (entry->place == SOCK_IN_HANDSHAKE) {
         (void)epoll_ctl(entry->set->own, EPOLL_CTL_DEL, entry->fd, NULL);
@@ -369,15 +401,6 @@ static bool make_entry_room(struct sock_epoll *set, int fd)
     return true;
 }
 
-static struct sock_entry *find_entry(struct sock_epoll *set, int fd, const struct sock_file *file)
-{
-    struct sock_entry *entry = (unsigned)fd < set->room ? set->by_fd[fd] : NULL;
-    while (entry != NULL && entry->file != file) {
-        entry = entry->next;
-    }
-    return entry;
-}
-
 static struct sock_entry *new_entry(struct sock_epoll *set, int fd, struct sock_file *file,
                                     const struct epoll_event *event)
 {
@@ -405,24 +428,6 @@ static struct sock_entry *new_entry(struct sock_epoll *set, int fd, struct sock_
     entry->next = set->by_fd[fd];
     set->by_fd[fd] = entry;
     return entry;
-}
-
-/* Forgets an entry that the kernel has no more, or never had. */
-static void forget_entry(struct sock_entry *entry)
-{
-    struct sock_epoll *set = entry->set;
-    struct sock_entry **at = &set->by_fd[entry->fd];
-    while (*at != entry) {
-        at = &(*at)->next;
-    }
-    *at = entry->next;
-    leave_library(entry);
-    if (entry->file != NULL) {
-        bool is_set = entry->file->kind == &sock_epoll_kind;
-        vipl_fetch_add(is_set ? &set->has_members : &set->watched, UINT32_MAX);
-        sock_file_put(entry->file);
-    }
-    vipl_free(entry);
 }
 
 /* --- epoll_ctl() --- */
