@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "raw.hpp"
 #include "waiting.hpp"
 
 using namespace sockets_test;
@@ -19,6 +21,13 @@ using namespace sockets_test;
 namespace {
 
 using Events = std::map<uint64_t, uint32_t>; // data, events
+
+long resident_kib()
+{
+    long pages = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident;
+    return resident * sysconf(_SC_PAGESIZE) / 1024;
+}
 
 class Set {
 public:
@@ -81,6 +90,30 @@ size_t fill(int fd)
 }
 
 } // namespace
+
+// The first case: later ones leave free memory, in which a leak would not show.
+#if !defined(__SANITIZE_ADDRESS__) // whose allocator keeps what was freed
+
+TEST_CASE("a number that many connections with TCP have in turn leaves nothing in the set")
+{
+    constexpr unsigned kFirst = 500, kMany = 5000;
+    constexpr long kSpareKib = 256; // an entry takes a quarter of a KiB
+    const Listener listener;
+    const Set set;
+    long before = 0;
+    for (unsigned i = 0; i < kMany; i++) {
+        const Fd client = raw_connect(listener);
+        const Fd server = listener.accept();
+        REQUIRE(set.add(server, EPOLLIN, i) == 0);
+        REQUIRE(raw_send(client, "x") == 1);
+        REQUIRE(set.wait(in_time()) == Events{{i, EPOLLIN}});
+        REQUIRE(try_receive(server, 2) == 1);
+        before = i == kFirst ? resident_kib() : before;
+    }
+    CHECK(resident_kib() - before < kSpareKib);
+}
+
+#endif
 
 TEST_CASE("by its level a member is reported until nothing is there")
 {
