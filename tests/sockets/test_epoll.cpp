@@ -22,13 +22,6 @@ namespace {
 
 using Events = std::map<uint64_t, uint32_t>; // data, events
 
-long resident_kib()
-{
-    long pages = 0, resident = 0;
-    std::ifstream("/proc/self/statm") >> pages >> resident;
-    return resident * sysconf(_SC_PAGESIZE) / 1024;
-}
-
 class Set {
 public:
     Set() : fd_(epoll_create1(EPOLL_CLOEXEC)) { must(fd_ >= 0, "epoll_create1"); }
@@ -93,6 +86,13 @@ size_t fill(int fd)
 
 // The first case: later ones leave free memory, in which a leak would not show.
 #if !defined(__SANITIZE_ADDRESS__) // whose allocator keeps what was freed
+
+static long resident_kib()
+{
+    long pages = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident;
+    return resident * sysconf(_SC_PAGESIZE) / 1024;
+}
 
 TEST_CASE("a number that many connections with TCP have in turn leaves nothing in the set")
 {
