@@ -338,6 +338,8 @@ TEST_CASE("select wakes for a connection's end")
     peer.finish();
 }
 
+#if !defined(__SANITIZE_ADDRESS__) // which takes a thread that is cancelled in its sleep for an error
+
 TEST_CASE("a thread that waits is cancelled, and leaves nothing behind")
 {
     Pair pair;
@@ -367,6 +369,8 @@ TEST_CASE("a thread that waits is cancelled, and leaves nothing behind")
     send_all(pair.client, "x");
     CHECK(look(pair.server, POLLIN, in_time()) == POLLIN);
 }
+
+#endif
 
 TEST_CASE("a connection moves while a thread polls it")
 {
