@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Part of each program with AddressSanitizer, where that is gcc's before 14. Its allocator forgets what every allocator
- * has to do at a fork: a child that is forked while another thread allocates finds the allocator locked for ever, and
- * stands still at its next malloc() or free(). So whoever forks takes the allocator's locks around it, as later versions
- * do themselves. That is done by functions of the runtime that only a program sees into which it is linked.
+ * Part of each program with AddressSanitizer, where that is gcc's before 14. Its allocator forgets
+ * what every allocator has to do at a fork: a child that is forked while another thread allocates
+ * finds the allocator locked for ever, and stands still at its next malloc() or free(). So whoever
+ * forks takes the allocator's locks around it, as later versions do themselves. That is done by
+ * functions of the runtime that only a program sees into which it is linked.
  *
- * These handlers are the first to be registered, before the constructors of libraries, which may register others: these
- * may allocate before the locks are taken and after they are given back. Meanwhile no signal handler runs in the thread,
- * for it might allocate or fork.
+ * These handlers are the first to be registered, before the constructors of libraries, which may
+ * register others: these may allocate before the locks are taken and after they are given back.
+ * Meanwhile no signal handler runs in the thread, for it might allocate or fork.
  */
 #include <pthread.h>
 #include <signal.h>
