@@ -26,6 +26,8 @@ void vipl_checks_init(struct vipl_checks *checks)
     vipl_mutex_init(&checks->lock, VIPL_RANK_BACKEND_TX);
 }
 
+_Static_assert((int)VIPL_RANK_LOG < (int)VIPL_RANK_OS_SHM, "a core lock may be held where os is called");
+
 void vipl_check_unlocked(const char *op)
 {
     for (uint32_t rank = VIPL_RANK_BACKEND; rank <= VIPL_RANK_LOG; rank++) {

@@ -40,6 +40,10 @@ void vipl_mutex_unlock_slow(struct vipl_mutex *m);
  * for one that its parent's other threads held at the fork, and that nobody gives back. A signal
  * handler has then forked in a call that blocks: the call ends in the child (docs/use/fork.md). */
 bool vipl_owners_are_gone(void);
+/* Ranks of the operating system layer's own locks: its functions may be called with any lock of
+ * base/lock_rank.h held, and the heap's with all others. */
+enum { VIPL_RANK_OS_SHM = 62, VIPL_RANK_OS_HEAP = 63 };
+
 /* Debug builds only: note that the calling thread takes and gives back a lock of that rank.
  * vipl_rank_push() aborts if the thread holds this rank or, if `ordered`, a higher one. */
 void vipl_rank_push(uint32_t rank, bool ordered);

@@ -93,6 +93,23 @@ TEST_CASE("what is given back is cleared on demand, and NULL may be")
     vipl_free(nullptr);
 }
 
+TEST_CASE("memory is to be had under each lock of the library")
+{
+    for (uint32_t rank = 1; rank <= VIPL_RANK_LOG; ++rank) {
+        vipl_mutex lock;
+        vipl_mutex_init(&lock, rank);
+        vipl_mutex_lock(&lock); // a debug build ends the program where the order is broken
+        void *bytes = vipl_alloc(10);
+        CHECK(bytes != nullptr);
+        vipl_free(bytes);
+        vipl_shm segment;
+        CHECK(vipl_shm_create(&segment, "test", 4096) == 0);
+        vipl_shm_close_fd(&segment);
+        vipl_shm_retire(&segment);
+        vipl_mutex_unlock(&lock);
+    }
+}
+
 TEST_CASE("the n-th allocation fails when it is to, of each kind")
 {
     vipl_alloc_fail_after(2);

@@ -20,8 +20,6 @@
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
 
-enum { LOCK_RANK = 30 }; /* above every rank of core, and below the heap's */
-
 /* An address of retired memory (vipl_shm_retire()). */
 struct retired_range {
     struct retired_range *next;
@@ -32,7 +30,7 @@ struct retired_range {
 static struct {
     struct vipl_mutex lock; /* guards all below */
     struct retired_range *first;
-} retired = {.lock = VIPL_MUTEX_INIT(LOCK_RANK)};
+} retired = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_OS_SHM)};
 
 /* The segment that this process has published (vipl_shm_show()). */
 static struct {
@@ -42,7 +40,7 @@ static struct {
     struct vipl_mutex lock; /* guards all below */
     struct vipl_shm shm;    /* fd -1: nothing */
     uint64_t inode;
-} mappable = {.lock = VIPL_MUTEX_INIT(LOCK_RANK), .shm = {.fd = -1}};
+} mappable = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_OS_SHM), .shm = {.fd = -1}};
 
 static void *take_retired(size_t bytes)
 {
@@ -288,8 +286,8 @@ void vipl_shm_retire(struct vipl_shm *shm)
 
 void vipl_shm_abandon(void)
 {
-    vipl_mutex_init(&retired.lock, LOCK_RANK);
-    vipl_mutex_init(&mappable.lock, LOCK_RANK);
+    vipl_mutex_init(&retired.lock, VIPL_RANK_OS_SHM);
+    vipl_mutex_init(&mappable.lock, VIPL_RANK_OS_SHM);
     retired.first = NULL;
     mappable.is_published = 0;
     mappable.shm = (struct vipl_shm){.fd = -1}; /* the descriptor was the parent's */

@@ -66,10 +66,9 @@ void vipl_alloc_abandon(void)
 
 enum {
     SLAB = 256 * 1024,
-    SMALLEST = 64,       /* bytes of the smallest block, its head included */
-    STEPS = 4,           /* sizes between a power of two and the next */
-    CLASSES = 8 * STEPS, /* up to, not including, 16 KiB */
-    LOCK_RANK = 31       /* above every rank of core */
+    SMALLEST = 64,      /* bytes of the smallest block, its head included */
+    STEPS = 4,          /* sizes between a power of two and the next */
+    CLASSES = 8 * STEPS /* up to, not including, 16 KiB */
 };
 static const uint32_t MAPPED = 0xFFFFFFFFu;
 
@@ -89,7 +88,7 @@ static struct {
     struct spare *free[CLASSES];
     char *uncut; /* the rest of the latest slab */
     size_t uncut_bytes;
-} heap = {.lock = VIPL_MUTEX_INIT(LOCK_RANK)};
+} heap = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_OS_HEAP)};
 
 static size_t class_bytes(uint32_t size_class)
 {
@@ -215,7 +214,7 @@ void *vipl_alloc_slab(size_t bytes)
 void vipl_alloc_abandon(void)
 {
     memset(&heap, 0, sizeof(heap));
-    vipl_mutex_init(&heap.lock, LOCK_RANK);
+    vipl_mutex_init(&heap.lock, VIPL_RANK_OS_HEAP);
 }
 
 #endif
