@@ -355,6 +355,7 @@ TEST_CASE("control bits", "[descriptor]")
 TEST_CASE("an RDMA operation takes its first segment for the remote memory", "[descriptor]")
 {
     Bench bench;
+    bench.vi->peer_params.is_32_bit = false; // so that all 64 bits of the address count
     for (const VIP_UINT16 op : {VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD}) {
         bench.fill(2, 10, op);
         bench.segment(0).Data.AddressBits = 0xFEDCBA9876543210;
