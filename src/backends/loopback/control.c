@@ -39,7 +39,7 @@ static void take_waker(struct lo_link *link, int fds[2])
 {
     bool has_one = vipl_load_relaxed(&link->peer_waker_plus_one) != 0;
     if (fds[0] >= 0 && !has_one && vipl_shared_waker_is_valid(fds[0])) {
-        vipl_store_relaxed(&link->peer_waker_plus_one, (uint32_t)fds[0] + 1);
+        vipl_store_release(&link->peer_waker_plus_one, (uint32_t)fds[0] + 1);
         fds[0] = -1;
     }
 }

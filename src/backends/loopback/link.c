@@ -403,7 +403,7 @@ void vipl_lo_link_probe(struct lo_link *link, const struct vipl_peer_mark *mark)
 
 void vipl_lo_link_wake(struct lo_link *link)
 {
-    uint32_t waker_plus_one = vipl_load_relaxed(&link->peer_waker_plus_one);
+    uint32_t waker_plus_one = vipl_load_acquire(&link->peer_waker_plus_one);
     if (waker_plus_one != 0) {
         vipl_shared_waker_signal((int)waker_plus_one - 1);
     } else { /* a failure is harmless: the socket is full, or hung up */

@@ -130,7 +130,7 @@ struct lo_link {
     struct lo_source waker;
     bool passes_waker; /* rx: this process has passed the waker, or has failed to */
     /* atomic: the descriptor of the peer's shared waker, plus 1; 0: not received. Written once,
-     * under rx. */
+     * under rx; take_waker()'s release pairs with vipl_lo_link_wake(), which has no lock. */
     uint32_t peer_waker_plus_one;
     /* constant: this process takes part in barriers in all processes, and can make them */
     bool makes_barriers;
