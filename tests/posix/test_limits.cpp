@@ -260,8 +260,8 @@ TEST_CASE("a request at once that cannot be made for want of descriptors is not 
         return VipxConnectRequest(vi, nic.address("x"), nic.address(remote), VIPX_AT_ONCE, timeout, nullptr);
     };
     listens.pass();
-    REQUIRE_RC(VIP_NO_MATCH, ask(name + "a", VIP_INFINITE)); // opens what the device keeps
-    VIP_RETURN rc;
+    VIP_RETURN rc = ask(name + "a", answer_time());  // opens what the device keeps
+    EXPECT(rc == VIP_NO_MATCH || rc == VIP_TIMEOUT); // TIMEOUT: a port may be an idle program's
     {
         const Limit none(RLIMIT_NOFILE, 0);
         rc = ask(name, answer_time());
