@@ -101,11 +101,9 @@ function(vipl_own target)
     endif()
 endfunction()
 
-# vipl_internal_includes(<target>): the private header root, and the one folder that says what the
-# operating system's types are.
+# vipl_internal_includes(<target>): the private header root. No folder below it is one: src/os has names that systems have, too (process.h).
 function(vipl_internal_includes target)
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
-                               ${PROJECT_SOURCE_DIR}/src/os ${PROJECT_SOURCE_DIR}/src/os/posix)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     # The C library shows POSIX and its own functions under -std=c11 only when asked to.
     target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=1>
                                VIPL_SHARING=$<BOOL:${VIPL_SHARING}>)

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "os_atomic.h"
-#include "os_compiler.h"
+#include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 struct vipl_mutex {
     VIPL_FUTEX_WORD uint32_t word; /* atomic: 0 free, 1 held */
