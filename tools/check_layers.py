@@ -55,7 +55,10 @@ NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic/card', 'src/dev
 OF_THE_SYSTEM = ('src/os', 'src/sockets')
 INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'stream', 'sockets', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
 
-# The C library's headers that need no operating system, for everything outside src/os.
+# Where the build lists the sources of src.
+LISTS = ('CMakeLists.txt', 'cmake/vipl_os.cmake')
+
+# The C library's headers that need no operating system, for everything outside src/os, and for src/os/any.
 STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',
             'stddef.h', 'stdint.h', 'stdio.h', 'stdlib.h', 'string.h'}
 
@@ -101,10 +104,15 @@ def is_in(allowed, folder, name):
     return bool(rooms & allowed) or any(fnmatch.fnmatch(name, one) for one in allowed)
 
 
+def is_of_no_system(path, layer):
+    """Whether the file may name nothing of an operating system. In src/os/any, the library's allocator may call the C library's."""
+    return path.startswith('src/os/any/') or (layer.startswith('src/') and layer not in OF_THE_SYSTEM)
+
+
 def include_error(path, layer, kind, name):
     """Why this include is not allowed, or None."""
     if kind == '<' and not name.startswith('vipl'):
-        inside = layer.startswith('src/') and layer not in OF_THE_SYSTEM
+        inside = is_of_no_system(path, layer)
         library = (layer, name) in (('src/backends/tcp', 'uv.h'), ('src/stream', 'poll.h')) # poll.h: of VipxCQWaitFds()
         return 'system header outside src/os' if inside and name not in STANDARD and not library else None
     folder = name.split('/')[0] if '/' in name else 'os' if name.startswith('os_') else ''
@@ -127,6 +135,7 @@ def check_file(root, path, backends):
         text = file.read()
     layer = layer_of(path)
     inside = layer.startswith('src/') and layer not in OF_THE_SYSTEM
+    public = layer == 'include' and path != 'include/vipl/vipl.h' # its macro of exported functions asks
     findings = []
     head = text.split('\n', 2)[:2]
     if not any('SPDX-License-Identifier: MIT' in line for line in head):
@@ -142,9 +151,11 @@ def check_file(root, path, backends):
             if error:
                 findings.append((path, number, error + ': ' + include.group(2)))
             continue
-        if CONDITION.match(line) and path != 'include/vipl/vipl.h' and (inside or layer == 'include'):
+        if CONDITION.match(line):
             for macro in SYSTEM_MACRO.findall(line):
-                findings.append((path, number, 'operating system asked for outside src/os: ' + macro))
+                if is_of_no_system(path, layer) or public:
+                    findings.append((path, number, 'operating system asked for outside src/os: ' + macro))
+        if CONDITION.match(line) and (inside or public):
             for macro in ENDIAN_MACRO.findall(line):
                 findings.append((path, number, 'byte order asked for outside src/os: ' + macro))
         if inside:
@@ -192,8 +203,10 @@ def is_listed(root, path, built):
 def check_tree(root):
     folder = os.path.join(root, 'src/backends')
     backends = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    with open(os.path.join(root, 'CMakeLists.txt'), encoding='utf-8') as file:
-        built = sources_of(file.read())
+    built = set()
+    for name in LISTS:
+        with open(os.path.join(root, name), encoding='utf-8') as file:
+            built |= sources_of(file.read())
     findings = []
     for top in ('include', 'src', 'tools', 'bench', 'examples', 'tests', 'cmake'):
         for where, folders, files in os.walk(os.path.join(root, top)):
@@ -233,6 +246,8 @@ SAMPLES = {
                            '#include "core/vi.h" @@ src/server does not include this',
                            '#include "share/client.h" @@ src/server does not include this'],
     'src/base/bad.c': ['#include "core/vi.h" @@ src/base does not include this'],
+    'src/os/any/good.c': ['#include <errno.h>', '#include "os/os.h"', 'free(p);'],
+    'src/os/any/bad.c': ['#include <sys/mman.h> @@ system header outside src/os', '#ifdef __linux__ @@ operating system asked for'],
     'src/os/posix/good.c': ['#include <pthread.h>', '#include "os/os.h"', '#ifdef __linux__', 'free(p);'],
     'src/os/posix/bad.c': ['#include "base/log.h" @@ src/os does not include this'],
     'src/backends/loopback/good.c': ['#include "core/backend_up.h"', '#include "backends/loopback/ring.h"',
@@ -280,6 +295,7 @@ SAMPLES = {
     'bench/papers/bad.c': ['#include "sim.h"', '#include "devices/rnic/card/card.h"',
                            '#include "devices/rnic/card/state.h" @@ bench/papers does not include this'],
     'tools/bad.c': ['#include "os/os.h" @@ public headers only'],
+    'include/vipl/vipl.h': ['#ifdef _WIN32'],
 }
 
 
@@ -301,9 +317,12 @@ def self_test():
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/core good.c bad.c)\nvipl_layer(src/base bad.c)\n'
                        'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c)\n'
                        'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic beside.c card/card.c efe/efe.c)\n'
-                       'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n'
+                       'vipl_backend(loopback good.c bad.c)\n'
                        'vipl_backend(rnic rnic.c verbs/cq.c pci/inproc.c pci/vfio.c)\n'
                        'vipl_layer(src/vfio_user message.c)\nvipl_part(part src/adapter dma.c)\n')
+        os.makedirs(os.path.join(root, 'cmake'))
+        with open(os.path.join(root, 'cmake/vipl_os.cmake'), 'w', encoding='utf-8') as file:
+            file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/os/any good.c bad.c)\nvipl_layer(src/os/posix good.c bad.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')
         with open(os.path.join(root, 'tools/CMakeLists.txt'), 'w', encoding='utf-8') as file:

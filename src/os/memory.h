@@ -30,6 +30,16 @@ void *vipl_reserve(size_t bytes);
 void vipl_unreserve(void *pages, size_t bytes); /* does nothing for NULL */
 size_t vipl_page_bytes(void);
 
+/* --- pages of the system, for the allocator alone --------------------------------------------- */
+
+enum vipl_pages {
+    VIPL_PAGES_NOW,         /* there are none if the system has no memory for all of them */
+    VIPL_PAGES_WHEN_TOUCHED /* the system provides each page when it is first touched */
+};
+/* Returns zeroed pages, or NULL. */
+void *vipl_pages_map(size_t bytes, enum vipl_pages when);
+void vipl_pages_unmap(void *pages, size_t bytes);
+
 /* --- a piece of memory ------------------------------------------------------------------------ */
 
 struct vipl_iov {

@@ -31,6 +31,8 @@ void vipl_thread_detach(struct vipl_thread *thread);
 /* The thread ends at its next cancellation point. */
 void vipl_thread_cancel(struct vipl_thread *thread);
 bool vipl_thread_is_self(const struct vipl_thread *thread);
+/* Whether this process certainly has one thread. Leaves errno as it is. */
+bool vipl_is_only_thread(void);
 /* Lets another thread run on this CPU, if one wants to. */
 void vipl_yield(void);
 /* Keeps signals out of the calling thread, except those that an instruction of its own raises,

@@ -108,11 +108,6 @@ void vipl_pci_unmap(void *base, size_t bytes)
 
 /* --- memory --- */
 
-size_t vipl_page_bytes(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static void *map_large(size_t bytes)
 {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -3,13 +3,13 @@
  * The allocator behind vipl_alloc(), with the hook by which tests make one allocation fail. Free
  * blocks of 32 sizes are kept in lists; new ones are cut from slabs, which are never given back.
  * All sizes are cut from the same slab, so that a process that needs few blocks touches few pages.
- * Larger blocks are mappings of their own. The allocator uses mmap() and a lock of its own (os.h
- * says why). With AddressSanitizer it is the C library's, in which the sanitizer finds errors.
+ * Larger blocks are mappings of their own. The allocator takes pages from the system, and has a
+ * lock of its own (memory.h says why). With AddressSanitizer it is the C library's, in which the
+ * sanitizer finds errors.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "os/os.h"
 #include "os/os_atomic.h"
@@ -108,11 +108,7 @@ static uint32_t class_of(size_t bytes)
 
 static void *map_anonymous(size_t bytes)
 {
-    if (vipl_resource_fails(ENOMEM)) {
-        return NULL;
-    }
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    return vipl_resource_fails(ENOMEM) ? NULL : vipl_pages_map(bytes, VIPL_PAGES_NOW);
 }
 
 static void put_locked(void *block, uint32_t size_class)
@@ -197,7 +193,7 @@ void vipl_free(void *p)
     }
     struct head *head = (struct head *)p - 1;
     if (head->size_class == MAPPED) {
-        munmap(head, head->mapped);
+        vipl_pages_unmap(head, head->mapped);
         return;
     }
     uint32_t size_class = head->size_class;
@@ -221,16 +217,12 @@ void vipl_alloc_abandon(void)
 
 void *vipl_reserve(size_t bytes)
 {
-    void *p = MAP_FAILED;
-    if (!must_fail()) {
-        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    }
-    return p == MAP_FAILED ? NULL : p;
+    return must_fail() ? NULL : vipl_pages_map(bytes, VIPL_PAGES_WHEN_TOUCHED);
 }
 
 void vipl_unreserve(void *pages, size_t bytes)
 {
     if (pages != NULL) {
-        munmap(pages, bytes);
+        vipl_pages_unmap(pages, bytes);
     }
 }
