@@ -64,6 +64,8 @@ STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalig
 
 SYSTEM_MACRO = re.compile(r'\b(_WIN32|_WIN64|__CYGWIN__|__linux__|__linux|__gnu_linux__|__unix__|__APPLE__|__FreeBSD__|'
                           r'__NetBSD__|__OpenBSD__|__sun|__ANDROID__|_MSC_VER|__MINGW32__)\b')
+# The systems of src/os/windows and src/os/bsd. No tool and no test asks for them either.
+PORTED = {'_WIN32', '__APPLE__', '__FreeBSD__'}
 ENDIAN_MACRO = re.compile(r'\b(__BYTE_ORDER__|__BYTE_ORDER|BYTE_ORDER|__BIG_ENDIAN__|__LITTLE_ENDIAN__)\b')
 
 # Services of the system that have a name in os/os.h.
@@ -153,7 +155,7 @@ def check_file(root, path, backends):
             continue
         if CONDITION.match(line):
             for macro in SYSTEM_MACRO.findall(line):
-                if is_of_no_system(path, layer) or public:
+                if is_of_no_system(path, layer) or public or (macro in PORTED and layer not in ('src/os', 'cmake', 'include')):
                     findings.append((path, number, 'operating system asked for outside src/os: ' + macro))
         if CONDITION.match(line) and (inside or public):
             for macro in ENDIAN_MACRO.findall(line):
@@ -294,7 +296,8 @@ SAMPLES = {
     'tests/conformance/bad.cpp': ['#include "core/vi.h" @@ public headers only'],
     'bench/papers/bad.c': ['#include "sim.h"', '#include "devices/rnic/card/card.h"',
                            '#include "devices/rnic/card/state.h" @@ bench/papers does not include this'],
-    'tools/bad.c': ['#include "os/os.h" @@ public headers only'],
+    'tools/bad.c': ['#include "os/os.h" @@ public headers only', '#ifdef __linux__', '#ifdef _WIN32 @@ operating system asked for'],
+    'tests/unit/bad.cpp': ['#if defined(__APPLE__) @@ operating system asked for', '#ifdef __FreeBSD__ @@ operating system asked for'],
     'include/vipl/vipl.h': ['#ifdef _WIN32'],
 }
 
@@ -330,6 +333,7 @@ def self_test():
         wanted.append(('src/core/forgotten.c', 1, 'not in CMakeLists.txt'))
         wanted.append(('tests/conformance/bad.cpp', 1, 'not in CMakeLists.txt'))
         wanted.append(('bench/papers/bad.c', 1, 'not in CMakeLists.txt'))
+        wanted.append(('tests/unit/bad.cpp', 1, 'not in CMakeLists.txt'))
         wanted.append(('tools/unlicensed.py', 1, 'no SPDX line'))
         found = check_tree(root)
     missed = [w for w in wanted if not any(f[:2] == w[:2] and f[2].startswith(w[2]) for f in found)]
