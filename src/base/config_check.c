@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 enum { LINE = 256, MAX_REPORTED = 64 };
 
@@ -41,7 +42,7 @@ static bool is_new(const char *text)
     return true;
 }
 
-__attribute__((format(printf, 1, 2))) static void report_once(const char *format, ...)
+VIPL_FORMAT(1, 2) static void report_once(const char *format, ...)
 {
     char text[LINE];
     va_list args;

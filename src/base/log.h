@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "os/os_compiler.h"
 #include "vipl/posix.h"
 
 /* The numbers are those of VIPX_LOG_LEVEL. REASON: why a function of the API fails, logged where
@@ -21,9 +22,7 @@ void vipl_log_set_level(enum vipl_log_level level, bool by_default);
  * library. */
 void vipl_log_set_handler(enum vipl_log_level level, VIPX_LOG_HANDLER handler, void *context);
 
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
+VIPL_FORMAT(2, 3)
 void vipl_log(enum vipl_log_level level, const char *format, ...);
 
 /* Returns the name of a code, for example "VIP_TIMEOUT". */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "os/os_compiler.h"
 #include "vipl/vipl.h"
 
 /* The operations that are traced. */
@@ -61,9 +62,7 @@ static inline bool vipl_trace_has(const struct vipl_trace *trace, enum vipl_trac
     return (trace->selected >> op & 1) != 0;
 }
 /* Writes a line for an operation; no effect if the operation is not traced. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 4, 5)))
-#endif
+VIPL_FORMAT(4, 5)
 void vipl_trace(struct vipl_trace *trace, enum vipl_traced op, const void *vi, const char *format, ...);
 
 #endif

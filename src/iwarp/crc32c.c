@@ -57,7 +57,11 @@ static inline uint32_t crc_table_8(uint32_t crc, uint64_t bytes)
 /* The only code that depends on the processor. The compiler's __builtin_cpu_supports() would bring
  * a constructor into the library. */
 #if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__clang_major__) && __clang_major__ >= 14
+#define CRC_TARGET __attribute__((target("sse4.2,crc32"))) /* the option -mno-crc32 may be on */
+#else
 #define CRC_TARGET __attribute__((target("sse4.2")))
+#endif
 #define CRC_1(crc, byte) __builtin_ia32_crc32qi((crc), (byte))
 #define CRC_8(crc, bytes) __builtin_ia32_crc32di((crc), (bytes))
 static bool crc_has_instruction(void)

@@ -15,5 +15,13 @@
 #define VIPL_COLD __attribute__((cold, noinline))
 /* Marks a function on the data path that must not be inlined into its callers. */
 #define VIPL_NOINLINE __attribute__((noinline))
+/* Marks a function whose parameter number `format` is a format of printf(), for the parameters from
+ * number `first` on. gcc for Windows means Microsoft's formats by "printf"; clang does not know
+ * "gnu_printf". */
+#ifdef __clang__
+#define VIPL_FORMAT(format_number, first) __attribute__((format(printf, format_number, first)))
+#else
+#define VIPL_FORMAT(format_number, first) __attribute__((format(gnu_printf, format_number, first)))
+#endif
 
 #endif

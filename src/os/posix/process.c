@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Clock, process identity, environment and error texts. */
-#undef _GNU_SOURCE /* for the strerror_r() of POSIX, which fills the buffer */
+#ifdef __linux__ /* the strerror_r() of POSIX fills the buffer; other systems have no other */
+#undef _GNU_SOURCE
 #define _POSIX_C_SOURCE 200809L
+#endif
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
