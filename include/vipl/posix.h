@@ -4,7 +4,7 @@
  * program that does not include this file gets the safe default of everything here.
  *
  * The conventions of vipl.h hold. Functions of this file are named Vipx..., and are not part of
- * VIPL 1.0. Those that take a signal mask are declared where <signal.h> has sigset_t.
+ * VIPL 1.0. Those that take a signal mask are declared where <signal.h> has sigaction().
  */
 #ifndef VIPL_POSIX_H
 #define VIPL_POSIX_H
@@ -257,8 +257,9 @@ VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
 VIPL_API VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart);
 
 /* A translation unit that asks for ISO C alone (-std=c99 without _POSIX_C_SOURCE, for example) has
- * no sigset_t, and none of what comes with it; it has no use for a signal mask either. */
-#ifdef SIG_BLOCK
+ * no sigset_t, and none of what comes with it; it has no use for a signal mask either. A system
+ * without sigaction() has no signal masks. */
+#ifdef SA_NOCLDSTOP
 
 /**
  * VipSendWait() with another signal mask while the thread sleeps. The mask is set and restored in
@@ -339,7 +340,7 @@ VIPL_API VIP_RETURN VI_CALL VipxCQWaitFds(VIP_CQ_HANDLE CQHandle, struct pollfd 
                                           VIP_ULONG Timeout, const sigset_t *Mask, VIP_VI_HANDLE *ViHandle,
                                           VIP_BOOLEAN *RecvQueue);
 
-#endif /* SIG_BLOCK */
+#endif /* SA_NOCLDSTOP */
 
 /* ---------------------------------------------------------------------------------------------
  * Event loops

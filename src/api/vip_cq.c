@@ -218,7 +218,7 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask,
+static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const void *mask,
                                  struct vipl_more_fds *fds, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
     struct take take = {.handle = handle, .watches = fds != NULL};
@@ -242,19 +242,21 @@ static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const 
     return rc;
 }
 
-VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
-                                  VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
-{
-    return vipl_guard_enter()
-               ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, Mask, NULL, ViHandle, RecvQueue))
-               : VIP_ERROR_NOT_SUPPORTED;
-}
-
 VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
                              VIP_BOOLEAN *RecvQueue)
 {
     return vipl_guard_enter()
                ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, NULL, NULL, ViHandle, RecvQueue))
+               : VIP_ERROR_NOT_SUPPORTED;
+}
+
+#ifdef SA_NOCLDSTOP /* as in posix.h */
+
+VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                  VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+    return vipl_guard_enter()
+               ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, Mask, NULL, ViHandle, RecvQueue))
                : VIP_ERROR_NOT_SUPPORTED;
 }
 
@@ -297,6 +299,8 @@ VIP_RETURN VI_CALL VipxCQWaitFds(VIP_CQ_HANDLE CQHandle, struct pollfd *Fds, VIP
                                                                        ViHandle, RecvQueue))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
+
+#endif
 
 static VIP_RETURN enlist_cq_handler(VIP_CQ_HANDLE handle, struct vipl_event *event)
 {

@@ -248,7 +248,7 @@ static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
     return rc;
 }
 
-static VIP_RETURN wait_for_work(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, const sigset_t *mask,
+static VIP_RETURN wait_for_work(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, const void *mask,
                                 VIP_DESCRIPTOR **out)
 {
     struct reap reap = {handle, recv, NULL};
@@ -280,6 +280,8 @@ VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DE
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
+#ifdef SA_NOCLDSTOP /* as in posix.h */
+
 VIP_RETURN VI_CALL VipxSendWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                     VIP_DESCRIPTOR **DescriptorPtr)
 {
@@ -293,6 +295,8 @@ VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, c
     return vipl_guard_enter() ? vipl_guard_leave(wait_for_work(ViHandle, true, Timeout, Mask, DescriptorPtr))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
+
+#endif
 
 /* Registers a handler, or gives it the oldest completion if there is one. */
 static VIP_RETURN enlist_queue_handler(VIP_VI_HANDLE handle, bool recv, struct vipl_event *event)
