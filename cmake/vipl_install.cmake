@@ -108,9 +108,10 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
         add_custom_command(OUTPUT ${man}/done
             COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man3.py ${man}/man3 ${PROJECT_VERSION}
                     ${PROJECT_SOURCE_DIR}/include/vipl/vipl.h ${PROJECT_SOURCE_DIR}/include/vipl/posix.h
+                    ${PROJECT_SOURCE_DIR}/include/vipl/cache.h
             COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man5.py ${PROJECT_SOURCE_DIR}/docs/use/settings.md ${man}/vipl.conf.5
             COMMAND ${CMAKE_COMMAND} -E touch ${man}/done
-            DEPENDS include/vipl/vipl.h include/vipl/posix.h docs/use/settings.md tools/man3.py tools/man5.py VERBATIM)
+            DEPENDS include/vipl/vipl.h include/vipl/posix.h include/vipl/cache.h docs/use/settings.md tools/man3.py tools/man5.py VERBATIM)
         add_custom_target(vipl_man ALL DEPENDS ${man}/done)
         install(DIRECTORY ${man}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT development)
         install(FILES ${man}/vipl.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT development)

@@ -35,6 +35,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
         threads.c
         unix.c
         vfio.c
+        watch.c
         wire.c)
 endif()
 if(VIPL_WAKER_PIPE)

@@ -6,6 +6,7 @@
 #include "base/config_check.h"
 #include "base/guard.h"
 #include "base/handle.h"
+#include "core/cache.h"
 #include "core/device.h"
 #include "core/mem.h"
 #include "core/nic.h"
@@ -174,6 +175,7 @@ static VIP_RETURN destroy_ptag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE P
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    vipl_cache_drop_idle(nic, Ptag);
     VIP_RETURN rc = vipl_ptag_destroy(nic, Ptag);
     vipl_nic_put(nic);
     return rc;
@@ -203,7 +205,10 @@ static VIP_RETURN register_mem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_mem_register(nic, Address, Length, attributes, MemHandle);
+    VIP_RETURN rc;
+    do { /* idle regions of the cache may be what the device has no room for */
+        rc = vipl_mem_register(nic, Address, Length, attributes, VIPL_REGION_OF_PROGRAM, MemHandle);
+    } while (rc == VIP_ERROR_RESOURCE && vipl_cache_drop_idle(nic, NULL));
     vipl_nic_put(nic);
     return rc;
 }
@@ -225,7 +230,7 @@ static VIP_RETURN deregister_mem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VI
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_mem_deregister(nic, Address, MemHandle);
+    VIP_RETURN rc = vipl_mem_deregister(nic, Address, MemHandle, VIPL_REGION_OF_PROGRAM);
     vipl_nic_put(nic);
     return rc;
 }

@@ -4,6 +4,7 @@
 
 #include "base/guard.h"
 #include "base/handle.h"
+#include "core/cache.h"
 #include "core/connect.h"
 #include "core/nic.h"
 #include "core/service.h"
@@ -79,6 +80,9 @@ static VIP_RETURN query_info(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType, VIP_P
         break;
     case VIPX_SMI_VI_STATISTICS:
         rc = vipl_stats_vi(nic, SysManInfo);
+        break;
+    case VIPX_SMI_CACHE_STATISTICS:
+        vipl_cache_statistics(nic, SysManInfo);
         break;
     case VIPX_SMI_DEVICE_PROPERTIES:
         describe_device(nic, SysManInfo);

@@ -17,7 +17,14 @@
 #include "os/os_atomic.h"
 #include "os/os_compiler.h"
 
-enum vipl_kind { VIPL_KIND_NIC = 1, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, VIPL_KIND_CONN, VIPL_KINDS };
+enum vipl_kind {
+    VIPL_KIND_NIC = 1,
+    VIPL_KIND_VI,
+    VIPL_KIND_CQ,
+    VIPL_KIND_PTAG,
+    VIPL_KIND_CONN,
+    VIPL_KIND_REGISTRATION
+};
 
 /* The bits of a handle, from the highest: generation, shared bit, kind, slot. */
 enum { VIPL_KIND_BITS = 4, VIPL_KIND_SHARED = 8 };

@@ -28,6 +28,7 @@ enum vipl_lock_rank {
     VIPL_RANK_POSTS,
     /* share/client.c, server/objects.c, server/heap.c: a client's channels; the server's objects */
     VIPL_RANK_SHARE,
+    VIPL_RANK_CACHES,  /* cache.c: a registration cache is made or ended */
     VIPL_RANK_REGIONS, /* mem.h: one region ends or changes at a time, at the backend too */
     /* listener.c: a NIC handle begins or stops taking requests, at the backend too */
     VIPL_RANK_LISTEN,
@@ -43,14 +44,16 @@ enum vipl_lock_rank {
     VIPL_RANK_RNIC_SLAB,    /* backends/rnic: memory for rings */
     /* backends/rnic: the way to the card; the card itself, where it is in this process */
     VIPL_RANK_RNIC_PCI,
-    VIPL_RANK_MEM,     /* mem.h: changes of the region table (look-ups take no lock) */
-    VIPL_RANK_SERVICE, /* service.h: events waiting for the callback thread */
-    VIPL_RANK_WAIT,    /* wait.h: the sleeping threads of a NIC handle */
-    VIPL_RANK_PCI,     /* vfio_user/client.h: one request of a card's function at a time */
-    VIPL_RANK_IOVA,    /* pci_vfio_user.c: the memory that an adapter may ask for */
-    VIPL_RANK_HANDLE,  /* handle.h: free slots of the handle table */
-    VIPL_RANK_POOL,    /* pool.h: free objects */
-    VIPL_RANK_LOG      /* log.h */
+    VIPL_RANK_CACHE_LIST, /* cache.c: the caches that are told of memory that goes */
+    VIPL_RANK_CACHE,      /* cache.c: the entries of a registration cache */
+    VIPL_RANK_MEM,        /* mem.h: changes of the region table (look-ups take no lock) */
+    VIPL_RANK_SERVICE,    /* service.h: events waiting for the callback thread */
+    VIPL_RANK_WAIT,       /* wait.h: the sleeping threads of a NIC handle */
+    VIPL_RANK_PCI,        /* vfio_user/client.h: one request of a card's function at a time */
+    VIPL_RANK_IOVA,       /* pci_vfio_user.c: the memory that an adapter may ask for */
+    VIPL_RANK_HANDLE,     /* handle.h: free slots of the handle table */
+    VIPL_RANK_POOL,       /* pool.h: free objects */
+    VIPL_RANK_LOG         /* log.h */
 };
 
 #endif

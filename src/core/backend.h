@@ -148,6 +148,10 @@ struct vipl_limits {
     uint16_t reliability_levels;
     uint16_t rdma_read_levels;
     uint32_t hardware_version;
+    /* The device keeps to the pages that memory has when it is registered; otherwise it uses those
+     * that the addresses have at the time of a transfer. */
+    bool keeps_pages;
+    bool pages_stay; /* and the system leaves these pages in place meanwhile */
 };
 
 /* Why a peer may not access memory that it names. */

@@ -11,6 +11,7 @@
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "core/backend_up.h"
+#include "core/cache.h"
 #include "core/connect.h"
 #include "core/cq.h"
 #include "core/listener.h"
@@ -102,6 +103,7 @@ static void forget_parent(void)
     vipl_vi_abandon_pool();
     vipl_cq_abandon_pool();
     vipl_mem_abandon_pools();
+    vipl_cache_abandon();
     vipl_conn_abandon_pool();
     vipl_shm_abandon();
     for (unsigned i = 0; vipl_backends[i] != NULL; i++) {
@@ -337,6 +339,7 @@ VIP_RETURN vipl_device_close(void *handle)
     /* One reference belongs to the handle, a second one to the service thread if this call comes
      * from a handler of the program. */
     wait_for_users(nic, in_callback ? 2 : 1);
+    vipl_cache_end(nic);
     vipl_conns_close(nic);
     vipl_ptag_drop_all(nic);
     vipl_listeners_fini(nic);

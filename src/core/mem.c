@@ -210,7 +210,7 @@ static VIP_RETURN check_mem_attributes(struct vipl_nic *nic, const VIP_MEM_ATTRI
     return read && nic->limits.rdma_read_levels == 0 ? VIP_INVALID_RDMAREAD : VIP_SUCCESS;
 }
 
-static uint32_t rights_of(const VIP_MEM_ATTRIBUTES *attributes)
+uint32_t vipl_mem_rights(const VIP_MEM_ATTRIBUTES *attributes)
 {
     return (attributes->EnableRdmaWrite != VIP_FALSE ? VIPL_RIGHT_RDMA_WRITE : 0u) |
            (attributes->EnableRdmaRead != VIP_FALSE ? VIPL_RIGHT_RDMA_READ : 0u);
@@ -325,7 +325,7 @@ static VIP_RETURN make_region(struct vipl_nic *nic, struct vipl_region *region,
     VIP_RETURN rc = vipl_ptag_use_locked(nic, attributes->Ptag, &region->ptag);
     if (rc == VIP_SUCCESS) {
         vipl_store_relaxed(&region->tag, region->ptag->number);
-        vipl_store_relaxed(&region->rights, rights_of(attributes));
+        vipl_store_relaxed(&region->rights, vipl_mem_rights(attributes));
         rc = enter_region(nic, region);
         region->ptag->users -= rc == VIP_SUCCESS ? 0 : 1;
     }
@@ -333,11 +333,12 @@ static VIP_RETURN make_region(struct vipl_nic *nic, struct vipl_region *region,
 }
 
 /* Adds a region, whose handle core has chosen, at the backend. */
-static VIP_RETURN add_to_backend(struct vipl_nic *nic, struct vipl_region_params *params)
+static VIP_RETURN add_to_backend(struct vipl_nic *nic, const struct vipl_region *region,
+                                 struct vipl_region_params *params)
 {
     VIP_RETURN rc = nic->ops->region_add(nic->be, params);
     if (rc != VIP_SUCCESS) {
-        vipl_mem_deregister(nic, params->address, params->handle);
+        vipl_mem_deregister(nic, params->address, params->handle, region->owner);
     }
     return rc;
 }
@@ -361,7 +362,8 @@ static VIP_RETURN add_with_chosen_handle(struct vipl_nic *nic, struct vipl_regio
 }
 
 VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
-                             const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
+                             const VIP_MEM_ATTRIBUTES *attributes, enum vipl_region_owner owner,
+                             VIP_MEM_HANDLE *out)
 {
     VIP_RETURN rc = check_mem_attributes(nic, attributes);
     if (rc != VIP_SUCCESS) {
@@ -373,6 +375,7 @@ VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
     }
     region->address = address;
     region->bytes = bytes;
+    region->owner = owner;
     vipl_mutex_lock(&nic->lock);
     rc = make_region(nic, region, attributes);
     struct vipl_region_params params = params_of(region, region->tag, region->rights);
@@ -382,7 +385,7 @@ VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
         return rc;
     }
     rc = nic->ops->chooses_handles ? add_with_chosen_handle(nic, region, &params)
-                                   : add_to_backend(nic, &params);
+                                   : add_to_backend(nic, region, &params);
     if (rc == VIP_SUCCESS) {
         *out = params.handle;
     }
@@ -394,6 +397,14 @@ static struct vipl_region *find_exact(struct vipl_nic *nic, const void *address,
 {
     struct vipl_region *region = vipl_mem_find(&nic->mem, handle);
     return region != NULL && region->handle == handle && region->address == address ? region : NULL;
+}
+
+/* The same; NULL also if the region is not the owner's. */
+static struct vipl_region *find_owned(struct vipl_nic *nic, const void *address, VIP_MEM_HANDLE handle,
+                                      enum vipl_region_owner owner)
+{
+    struct vipl_region *region = find_exact(nic, address, handle);
+    return region != NULL && region->owner == owner ? region : NULL;
 }
 
 /* Ends a region that no peer can access directly any more. When end_region() returns, no transfer
@@ -410,11 +421,12 @@ static void end_region(struct vipl_nic *nic, struct vipl_region *region)
 
 /* The backend removes the region first, and may refuse. No other thread ends or changes the region
  * meanwhile. */
-VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle)
+VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
+                               enum vipl_region_owner owner)
 {
     vipl_mutex_lock(&nic->mem.changing);
     vipl_mutex_lock(&nic->lock);
-    struct vipl_region *region = find_exact(nic, address, handle);
+    struct vipl_region *region = find_owned(nic, address, handle, owner);
     vipl_mutex_unlock(&nic->lock);
     VIP_RETURN rc = region == NULL ? VIP_INVALID_PARAMETER : nic->ops->region_remove(nic->be, handle);
     if (rc == VIP_SUCCESS) {
@@ -466,12 +478,12 @@ VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE h
     }
     vipl_mutex_lock(&nic->mem.changing);
     vipl_mutex_lock(&nic->lock);
-    struct vipl_region *region = find_exact(nic, address, handle);
+    struct vipl_region *region = find_owned(nic, address, handle, VIPL_REGION_OF_PROGRAM);
     struct vipl_ptag *ptag = NULL;
     rc = region == NULL ? VIP_INVALID_PARAMETER : vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
     vipl_mutex_unlock(&nic->lock);
     if (rc == VIP_SUCCESS) {
-        rc = change_region(nic, region, ptag, rights_of(attributes));
+        rc = change_region(nic, region, ptag, vipl_mem_rights(attributes));
     }
     vipl_mutex_unlock(&nic->mem.changing);
     return rc;

@@ -39,14 +39,18 @@ struct vipl_ptag {
 
 enum { VIPL_RIGHT_RDMA_WRITE = 1, VIPL_RIGHT_RDMA_READ = 2 };
 
+/* Whose region it is. The program cannot end or change a region of the cache (cache.h). */
+enum vipl_region_owner { VIPL_REGION_OF_PROGRAM, VIPL_REGION_OF_CACHE };
+
 struct vipl_region {
-    uint32_t handle;        /* atomic; 0: not live */
-    uint32_t rights;        /* atomic */
-    uint32_t tag;           /* atomic: its tag's number */
-    unsigned char *address; /* constant while live */
-    size_t bytes;           /* constant while live */
-    struct vipl_ptag *ptag; /* guarded by the NIC's lock */
-    struct vipl_list free;  /* in the pool */
+    uint32_t handle;              /* atomic; 0: not live */
+    uint32_t rights;              /* atomic */
+    uint32_t tag;                 /* atomic: its tag's number */
+    unsigned char *address;       /* constant while live */
+    size_t bytes;                 /* constant while live */
+    enum vipl_region_owner owner; /* constant while live */
+    struct vipl_ptag *ptag;       /* guarded by the NIC's lock */
+    struct vipl_list free;        /* in the pool */
 };
 
 struct vipl_region_table {
@@ -83,9 +87,13 @@ struct vipl_mem {
 void vipl_mem_init(struct vipl_mem *mem); /* *mem is zeroed */
 void vipl_mem_fini(struct vipl_mem *mem); /* no queue looks up any more */
 
+/* Returns the rights that the attributes give: VIPL_RIGHT_... */
+uint32_t vipl_mem_rights(const VIP_MEM_ATTRIBUTES *attributes);
 VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
-                             const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out);
-VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle);
+                             const VIP_MEM_ATTRIBUTES *attributes, enum vipl_region_owner owner,
+                             VIP_MEM_HANDLE *out);
+VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
+                               enum vipl_region_owner owner);
 VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
                           VIP_MEM_ATTRIBUTES *out);
 VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,

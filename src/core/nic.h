@@ -75,6 +75,7 @@ struct vipl_nic {
     VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
 
     struct vipl_mem mem;
+    void *cache; /* atomic: struct vipl_cache; NULL: the program has acquired no memory; cache.c */
     struct vipl_sleepers sleepers;
     struct vipl_service service;
 };

@@ -101,6 +101,8 @@ void vipl_dma_pages_free(void *pages, size_t bytes);
  * of the memory is there, or the limit of locked memory is reached. */
 int vipl_memory_lock(const void *address, size_t bytes);
 void vipl_memory_unlock(const void *address, size_t bytes);
+uint64_t vipl_memory_lock_limit(void); /* bytes that this process may lock; UINT64_MAX: no limit */
+uint64_t vipl_memory_total(void);      /* bytes of memory that the system has */
 /* The physical addresses of whole pages. EPERM: the process may not know them; EFAULT: a page is
  * not there. */
 int vipl_physical_pages(const void *address, size_t count, uint64_t *out);

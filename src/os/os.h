@@ -21,6 +21,7 @@
 #include "os/stream.h"
 #include "os/thread.h"
 #include "os/wait.h"
+#include "os/watch.h"
 #include "os/word.h"
 
 #endif

@@ -80,6 +80,10 @@ struct vipl_part {
 };
 unsigned vipl_plain_parts(const void *address, size_t bytes, struct vipl_part *out, unsigned most);
 
+/* Widens a range of addresses to the whole mappings that it is in. EINVAL: not all of it is private
+ * memory of no file, mapped now. */
+int vipl_private_extent(uintptr_t *first, uintptr_t *end);
+
 /* A shared mapping of the program, to be made in another program at the same address. */
 struct vipl_shared_file {
     int fd;

@@ -13,8 +13,10 @@
 #include "server/rings.h"
 #include "share/arena.h"
 
-/* Kinds of objects besides those of handle.h. Only the server knows their handles. */
-enum { VIPL_KIND_REGION = VIPL_KINDS, VIPL_KIND_BLOCK, VIPL_SHARE_KINDS };
+/* Kinds of objects besides those of handle.h. Only the server knows their handles; they have the
+ * number of VIPL_KIND_REGISTRATION and the next one, because the server has no such object. */
+enum { VIPL_KIND_REGION = VIPL_KIND_REGISTRATION, VIPL_KIND_BLOCK, VIPL_SHARE_KINDS };
+_Static_assert((unsigned)VIPL_SHARE_KINDS <= (unsigned)VIPL_KIND_SHARED, "a handle has no bit for more");
 
 /* An object. Fields that are not constant are guarded by the objects' lock. */
 struct vipl_server_object {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // POSIX extensions: what a NIC handle and a VI have done, by VipQuerySystemManagementInfo.
+#include <vipl/cache.h>
 #include <vipl/posix.h>
 
 #include <cstring>
@@ -246,5 +247,5 @@ TEST_CASE("statistics check their arguments", "[VipQuerySystemManagementInfo][po
     REQUIRE_RC(VIP_INVALID_PARAMETER,
                VipQuerySystemManagementInfo(nullptr, VIPX_SMI_VI_STATISTICS, &statistics));
     REQUIRE_RC(VIP_ERROR_NOT_SUPPORTED,
-               VipQuerySystemManagementInfo(nic, VIPX_SMI_DEVICE_PROPERTIES + 1, &statistics));
+               VipQuerySystemManagementInfo(nic, VIPX_SMI_CACHE_STATISTICS + 1, &statistics));
 }

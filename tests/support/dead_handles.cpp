@@ -4,6 +4,7 @@
 // result are turned into a result.
 #include "dead_handles.hpp"
 
+#include <vipl/cache.h>
 #include <vipl/posix.h>
 
 namespace vipl_test {
@@ -31,6 +32,7 @@ struct Out {
     VIP_BOOLEAN queue = VIP_FALSE;
     VIP_VI_STATE state = VIP_STATE_IDLE;
     VIP_VI_ATTRIBUTES attributes = vi_attributes();
+    VIPX_REGISTRATION registration{};
     VIP_NIC_ATTRIBUTES nic{};
     VIP_MEM_ATTRIBUTES rights{};
     VIP_AUTODISCOVERY_LIST list{};
@@ -65,6 +67,10 @@ const std::vector<HandleCall> &handle_calls()
         {"VipSetMemAttributes",
          [](H h) { return VipSetMemAttributes(h.nic, h.address, h.memory, &out().rights); }},
         {"VipDeregisterMem", [](H h) { return VipDeregisterMem(h.nic, h.address, h.memory); }},
+        {"VipxAcquireMem",
+         [](H h) { return VipxAcquireMem(h.nic, h.address, 64, &out().rights, 0, &out().registration); }},
+        {"VipxReleaseMem", [](H h) { return VipxReleaseMem(h.nic, &out().registration); }},
+        {"VipxForgetMem", [](H h) { return VipxForgetMem(h.nic, h.address, 64); }},
         {"VipCreateVi",
          [](H h) { return VipCreateVi(h.nic, &out().attributes, nullptr, nullptr, &out().vi); }},
         {"VipQueryVi", [](H h) { return VipQueryVi(h.vi, &out().state, nullptr, nullptr, nullptr); }},

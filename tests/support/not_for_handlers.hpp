@@ -5,6 +5,7 @@
 #ifndef VIPL_TESTS_NOT_FOR_HANDLERS_HPP
 #define VIPL_TESTS_NOT_FOR_HANDLERS_HPP
 
+#include <vipl/cache.h>
 #include <vipl/posix.h>
 
 #include "objects.hpp"
@@ -43,6 +44,9 @@ inline const NotForHandlers kNotForHandlers[] = {
     {"VipxCQWaitFds",
      [](Bystander &b) { return VipxCQWaitFds(b.cq, nullptr, 0, 0, nullptr, &b.handle, &b.flag); }},
     {"VipxCQWaitMask", [](Bystander &b) { return VipxCQWaitMask(b.cq, 0, nullptr, &b.handle, &b.flag); }},
+    {"VipxAcquireMem", [](Bystander &b) { return VipxAcquireMem(b.nic, nullptr, 0, nullptr, 0, nullptr); }},
+    {"VipxReleaseMem", [](Bystander &b) { return VipxReleaseMem(b.nic, nullptr); }},
+    {"VipxForgetMem", [](Bystander &b) { return VipxForgetMem(b.nic, nullptr, 0); }},
     {"VipxSetRestart", [](Bystander &b) { return VipxSetRestart(b.nic, VIP_FALSE); }},
     {"VipOpenNic", [](Bystander &) { return VipOpenNic("loopback", nullptr); }},
     {"VipxListDevices", [](Bystander &) { return VipxListDevices(nullptr, nullptr); }},

@@ -16,7 +16,8 @@ using namespace unit;
 
 namespace {
 
-constexpr vipl_kind kKinds[] = {VIPL_KIND_NIC, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, VIPL_KIND_CONN};
+constexpr vipl_kind kKinds[] = {VIPL_KIND_NIC,  VIPL_KIND_VI,   VIPL_KIND_CQ,
+                                VIPL_KIND_PTAG, VIPL_KIND_CONN, VIPL_KIND_REGISTRATION};
 
 void *changed(const void *handle, std::uintptr_t bits)
 {

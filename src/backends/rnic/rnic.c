@@ -226,6 +226,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 static void rnic_limits(struct vipl_be_nic *be, struct vipl_limits *out)
 {
     const struct vipl_rnic_caps *caps = vipl_rnic_query(rnic_nic_of(be)->rnic);
+    const struct rnic_pci *access = vipl_rnic_access(rnic_nic_of(be)->rnic);
     *out = (struct vipl_limits){
         .max_register_bytes = UINT64_MAX / 2,
         .max_block_bytes = UINTPTR_MAX / 2,
@@ -244,6 +245,8 @@ static void rnic_limits(struct vipl_be_nic *be, struct vipl_limits *out)
             VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION,
         .rdma_read_levels = VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION,
         .hardware_version = caps->version,
+        .keeps_pages = access->keeps_pages,
+        .pages_stay = access->keeps_pages && access->linear, /* by VFIO, not by mlock() */
     };
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -100,6 +101,93 @@ int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *
     }
     fclose(file);
     return next >= end ? 0 : EINVAL;
+}
+
+/* --- private memory --- */
+
+/* The kernel's answer about one mapping (PROCMAP_QUERY of <linux/fs.h>, since Linux 6.11), for
+ * systems whose headers are older. */
+struct map_query {
+    uint64_t size;
+    uint64_t flags;
+    uint64_t address;
+    uint64_t begin;
+    uint64_t end;
+    uint64_t kind;
+    uint64_t page_bytes;
+    uint64_t offset;
+    uint64_t inode;
+    uint32_t device[2];
+    uint32_t name_bytes;
+    uint32_t build_id_bytes;
+    uint64_t name;
+    uint64_t build_id;
+};
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+enum { MAP_QUERY_SHARED = 8, MAP_QUERY_FILE = 32 };
+
+/* The private mappings that have a range of addresses: `next` is the first address that has not
+ * been looked for yet. */
+struct extent {
+    uint64_t begin;
+    uint64_t next;
+    uint64_t end; /* of the range */
+};
+
+/* Adds the next mapping. Returns false if it is not private memory of no file, or not the next. */
+static bool add_private(struct extent *extent, uint64_t begin, uint64_t end, bool is_private)
+{
+    if (begin > extent->next || !is_private) {
+        return false;
+    }
+    extent->begin = begin < extent->begin ? begin : extent->begin;
+    extent->next = end;
+    return true;
+}
+
+/* Returns ENOTTY if the kernel does not know the query, EINVAL if a mapping is not private. */
+static int query_extent(int maps, struct extent *extent)
+{
+    while (extent->next < extent->end) {
+        struct map_query query = {.size = sizeof(query), .address = extent->next};
+        if (ioctl(maps, MAP_QUERY, &query) != 0) {
+            return errno == ENOENT ? EINVAL : ENOTTY;
+        }
+        bool is_private = (query.kind & (MAP_QUERY_SHARED | MAP_QUERY_FILE)) == 0 && query.inode == 0;
+        if (!add_private(extent, query.begin, query.end, is_private)) {
+            return EINVAL;
+        }
+    }
+    return 0;
+}
+
+static int list_extent(FILE *file, struct extent *extent)
+{
+    struct line line;
+    while (extent->next < extent->end && read_maps_line(file, &line)) {
+        if (line.end > extent->next &&
+            !add_private(extent, line.begin, line.end, !line.shared && line.inode == 0)) {
+            return EINVAL;
+        }
+    }
+    return extent->next >= extent->end ? 0 : EINVAL;
+}
+
+int vipl_private_extent(uintptr_t *first, uintptr_t *end)
+{
+    FILE *file = open_list();
+    if (file == NULL) {
+        return errno;
+    }
+    struct extent extent = {.begin = *first, .next = *first, .end = *end};
+    int error = query_extent(fileno(file), &extent);
+    error = error == ENOTTY ? list_extent(file, &extent) : error;
+    fclose(file);
+    if (error == 0) {
+        *first = (uintptr_t)extent.begin;
+        *end = (uintptr_t)extent.next;
+    }
+    return error;
 }
 
 /* --- handing mappings to another program --- */

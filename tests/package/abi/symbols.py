@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What the built library offers to the linker, and what it asks of it.
 
-    symbols.py exports      NM FOLDER vipl.map libvipl.so   exactly the functions of FOLDER's vipl.h and posix.h
+    symbols.py exports      NM FOLDER vipl.map libvipl.so   exactly the functions of FOLDER's vipl.h, posix.h and cache.h
     symbols.py archive      NM libvipl.a                    only names that begin with Vip or vipl_
     symbols.py imports      NM libvipl.so                   nothing that ends or redirects the program
     symbols.py constructors READELF libvipl.so              no code runs at load, none at unload
@@ -35,7 +35,7 @@ def compare(what, wanted, found):
 
 def exports(nm, folder, version_map, library):
     wanted = set()
-    for header in ('vipl.h', 'posix.h'):
+    for header in ('vipl.h', 'posix.h', 'cache.h'):
         with open(os.path.join(folder, header), encoding='utf-8') as file:
             wanted |= set(re.findall(r'VI_CALL\s+(Vip\w+)\(', file.read()))
     with open(version_map, encoding='utf-8') as file:
