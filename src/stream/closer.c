@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams that the program has closed and whose peers have yet to take what was sent. Each call
- * that makes progress on their device may end them. A program that makes none has a thread that
- * looks, at first after 100 ms and then less and less often, and that sleeps for good while no
- * stream lingers.
+ * Streams that are looked after although their program may make no call: those that it has closed
+ * and whose peers have yet to take what was sent, and those that neither send nor receive any more,
+ * whose peers are to be reset if they send. Each call that makes progress on their device looks at
+ * them too. A program that makes none has a thread that looks, at first after 100 ms and then less
+ * and less often, and that sleeps for good while no stream needs it.
  */
 #include <errno.h>
 
@@ -20,18 +21,19 @@ enum {
 };
 
 static struct {
-    struct vipl_mutex lock;     /* rank STREAM_CLOSER */
-    struct vipl_list lingering; /* vipl_stream.linger_link; guarded by lock */
-    bool has_thread;            /* guarded by lock */
-    /* atomic: of lingering streams; written under lock. The thread sleeps on it. */
+    struct vipl_mutex lock;    /* rank STREAM_CLOSER */
+    struct vipl_list attended; /* vipl_stream.attended_link; guarded by lock */
+    bool has_thread;           /* guarded by lock */
+    /* atomic: of streams in `attended`; written under lock. The thread sleeps on it. */
     VIPL_FUTEX_WORD uint32_t count;
-    /* atomic: of the process that `lingering` belongs to; BUSY while a thread of a forked child
+    uint32_t lingering; /* atomic: those of them that are closed; written under lock */
+    /* atomic: of the process that `attended` belongs to; BUSY while a thread of a forked child
      * makes it its own. Pairs with itself in own_list(). */
     uint32_t generation;
 } closer;
 enum { BUSY = UINT32_MAX };
 
-/* In a forked child, the lingering streams are the parent's. */
+/* In a forked child, the streams of the list are the parent's. */
 static void own_list(void)
 {
     uint32_t mine = vipl_fork_generation();
@@ -39,32 +41,33 @@ static void own_list(void)
     while (before != mine) {
         if (before != BUSY && vipl_compare_exchange(&closer.generation, before, BUSY)) {
             vipl_mutex_init(&closer.lock, VIPL_RANK_STREAM_CLOSER);
-            vipl_list_init(&closer.lingering);
+            vipl_list_init(&closer.attended);
             closer.has_thread = false;
             vipl_store_relaxed(&closer.count, 0);
+            vipl_store_relaxed(&closer.lingering, 0);
             vipl_store_release(&closer.generation, mine);
         }
         before = vipl_load_acquire(&closer.generation);
     }
 }
 
-/* Returns the first lingering stream, which goes to the end of the list, with a user; NULL: there
+/* Returns the first stream of the list, which goes to the end of the list, with a user; NULL: there
  * is none. */
 static struct vipl_stream *hold_first(void)
 {
     vipl_mutex_lock(&closer.lock);
-    struct vipl_list *link = vipl_list_take(&closer.lingering);
+    struct vipl_list *link = vipl_list_take(&closer.attended);
     struct vipl_stream *stream = NULL;
     if (link != NULL) {
-        stream = VIPL_CONTAINER(link, struct vipl_stream, linger_link);
-        vipl_list_append(&closer.lingering, link);
+        stream = VIPL_CONTAINER(link, struct vipl_stream, attended_link);
+        vipl_list_append(&closer.attended, link);
         vipl_stream_hold(stream);
     }
     vipl_mutex_unlock(&closer.lock);
     return stream;
 }
 
-/* Makes progress on the first lingering stream. */
+/* Makes progress on the first stream. */
 static void progress_first(void)
 {
     struct vipl_stream *stream = hold_first();
@@ -106,36 +109,61 @@ static void need_thread_locked(void)
             vipl_thread_detach(&thread);
         } else {
             char text[128];
-            vipl_log(VIPL_LOG_ERROR, "no thread for closed streams: %s",
+            vipl_log(VIPL_LOG_ERROR, "no thread looks after closed streams: %s",
                      vipl_os_error(error, text, sizeof(text)));
         }
     }
 }
 
-void vipl_stream_linger(struct vipl_stream *stream)
+/* Why a stream is to be looked after now. */
+static enum vipl_stream_attended reason_locked(const struct vipl_stream *stream)
 {
+    if (!stream->begun || stream->lost || vipl_stream_is_aborted(stream) || stream->over) {
+        return VIPL_STREAM_UNATTENDED;
+    }
+    if (stream->state.closing) {
+        return VIPL_STREAM_LINGERING;
+    }
+    return stream->stopped && stream->state.finishing ? VIPL_STREAM_DEAF : VIPL_STREAM_UNATTENDED;
+}
+
+/* Enters a stream into the list, or removes it; the lock is held. Returns true if the thread may
+ * sleep and has to wake up. */
+static bool change_list_locked(struct vipl_stream *stream, enum vipl_stream_attended why)
+{
+    bool was_in = stream->attended != VIPL_STREAM_UNATTENDED;
+    bool is_in = why != VIPL_STREAM_UNATTENDED;
+    uint32_t count = vipl_load_relaxed(&closer.count) + (is_in ? 1 : 0) - (was_in ? 1 : 0);
+    uint32_t lingering = vipl_load_relaxed(&closer.lingering) + (why == VIPL_STREAM_LINGERING ? 1 : 0) -
+                         (stream->attended == VIPL_STREAM_LINGERING ? 1 : 0);
+    if (!is_in) {
+        vipl_list_remove(&stream->attended_link);
+    } else if (!was_in) {
+        vipl_list_append(&closer.attended, &stream->attended_link);
+        need_thread_locked();
+    }
+    stream->attended = why;
+    vipl_store_release(&closer.count, count);         /* pairs with run() */
+    vipl_store_release(&closer.lingering, lingering); /* pairs with vipl_stream_drain() */
+    return is_in && !was_in && count == 1;
+}
+
+void vipl_stream_attend_locked(struct vipl_stream *stream)
+{
+    enum vipl_stream_attended why = reason_locked(stream);
+    if (why == stream->attended) {
+        return;
+    }
     own_list();
     vipl_mutex_lock(&closer.lock);
-    vipl_list_append(&closer.lingering, &stream->linger_link);
-    uint32_t count = vipl_load_relaxed(&closer.count) + 1;
-    vipl_store_release(&closer.count, count); /* pairs with run() */
-    need_thread_locked();
+    bool wakes = change_list_locked(stream, why);
     vipl_mutex_unlock(&closer.lock);
-    if (count == 1) {
+    if (wakes) {
         vipl_futex_wake_one(&closer.count);
     }
 }
 
-void vipl_stream_linger_end(struct vipl_stream *stream)
-{
-    own_list();
-    vipl_mutex_lock(&closer.lock);
-    vipl_list_remove(&stream->linger_link);
-    vipl_store_release(&closer.count, vipl_load_relaxed(&closer.count) - 1);
-    vipl_mutex_unlock(&closer.lock);
-}
-
-/* Sleeps until something has come for the device of the first lingering stream, or for DRAIN_MS:
+/* Sleeps until something has come for the device of the first stream, or for DRAIN_MS:
  * others may have another device. A thread that may not wait there, as in a signal handler,
  * pauses. */
 static void await_first(int ms)
@@ -156,9 +184,9 @@ bool vipl_stream_drain(int ms)
     own_list();
     uint64_t deadline = vipl_deadline((VIP_ULONG)ms);
     progress_all();
-    while (vipl_load_acquire(&closer.count) > 0 && vipl_ms_left(deadline) > 0) {
+    while (vipl_load_acquire(&closer.lingering) > 0 && vipl_ms_left(deadline) > 0) {
         await_first(vipl_ms_left(deadline));
         progress_all();
     }
-    return vipl_load_acquire(&closer.count) == 0;
+    return vipl_load_acquire(&closer.lingering) == 0; /* pairs with change_list_locked() */
 }

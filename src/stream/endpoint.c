@@ -75,7 +75,7 @@ int vipl_stream_new(struct vipl_stream_nic *nic, struct vipl_stream **out)
     vipl_mutex_init(&stream->lock, VIPL_RANK_STREAM);
     vipl_list_init(&stream->watches);
     vipl_list_init(&stream->nic_link);
-    vipl_list_init(&stream->linger_link);
+    vipl_list_init(&stream->attended_link);
     for (uint32_t slot = VIPL_STREAM_SEND_SLOTS; slot-- > 0;) {
         stream->free_slots[stream->free_count++] = (uint8_t)slot;
     }
@@ -99,6 +99,7 @@ void vipl_stream_begin(struct vipl_stream *stream, struct vipl_stream_window pee
     vipl_stream_state_begin(&stream->state, vipl_stream_own_window(), peer);
     stream->begun = true;
     vipl_stream_flush_locked(stream);
+    vipl_stream_attend_locked(stream);
     vipl_stream_notify_locked(stream); /* the stream is writable now */
     vipl_mutex_unlock(&stream->lock);
 }
@@ -218,9 +219,9 @@ void vipl_stream_progress(struct vipl_stream *stream)
     vipl_mutex_lock(&stream->lock);
     vipl_stream_take_locked(stream);
     bool over = is_over_locked(stream);
+    vipl_stream_attend_locked(stream);
     vipl_mutex_unlock(&stream->lock);
     if (over) {
-        vipl_stream_linger_end(stream); /* closed before, and lingering then */
         vipl_stream_put(stream);
     }
 }
@@ -252,6 +253,7 @@ void vipl_stream_stop(struct vipl_stream *stream)
     vipl_mutex_lock(&stream->lock);
     stream->stopped = true;
     stream->arrivals++;
+    vipl_stream_attend_locked(stream);
     vipl_stream_notify_locked(stream);
     vipl_mutex_unlock(&stream->lock);
 }
@@ -263,11 +265,12 @@ void vipl_stream_abort(struct vipl_stream *stream)
     vipl_mutex_lock(&stream->lock);
     stream->lost = true;
     stream->arrivals++;
+    vipl_stream_attend_locked(stream);
     vipl_stream_notify_locked(stream);
     vipl_mutex_unlock(&stream->lock);
 }
 
-/* Begins to close. Returns true if the peer has yet to take what was sent. */
+/* Begins to close. Returns true if nothing is left to wait for. */
 static bool close_locked(struct vipl_stream *stream)
 {
     vipl_stream_take_locked(stream);
@@ -278,7 +281,9 @@ static bool close_locked(struct vipl_stream *stream)
     } else {
         vipl_stream_flush_locked(stream);
     }
-    return !is_over_locked(stream);
+    bool over = is_over_locked(stream);
+    vipl_stream_attend_locked(stream);
+    return over;
 }
 
 void vipl_stream_close(struct vipl_stream *stream)
@@ -288,12 +293,9 @@ void vipl_stream_close(struct vipl_stream *stream)
         return;
     }
     vipl_mutex_lock(&stream->lock);
-    bool lingering = close_locked(stream);
-    if (lingering) {
-        vipl_stream_linger(stream);
-    }
+    bool over = close_locked(stream);
     vipl_mutex_unlock(&stream->lock);
-    if (!lingering) {
+    if (over) {
         vipl_stream_put(stream);
     }
 }

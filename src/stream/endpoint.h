@@ -21,15 +21,22 @@ struct vipl_stream_filled {
     uint32_t bytes;
 };
 
+/* Why a stream is looked after (closer.c) although its program may make no call. */
+enum vipl_stream_attended {
+    VIPL_STREAM_UNATTENDED,
+    VIPL_STREAM_DEAF,     /* this end neither sends nor receives: data that comes resets the connection */
+    VIPL_STREAM_LINGERING /* closed, and the peer has yet to take what was sent */
+};
+
 /* Guarded by lock unless they say otherwise. */
 struct vipl_stream {
-    struct vipl_stream_nic *nic;  /* constant */
-    VIP_VI_HANDLE vi;             /* constant */
-    uint32_t generation;          /* constant: of the process that made the stream */
-    struct vipl_list nic_link;    /* guarded by the device's lock */
-    uint32_t users;               /* guarded by the device's lock */
-    struct vipl_list linger_link; /* see closer.c; guarded by its lock */
-    struct vipl_mutex lock;       /* rank STREAM */
+    struct vipl_stream_nic *nic;    /* constant */
+    VIP_VI_HANDLE vi;               /* constant */
+    uint32_t generation;            /* constant: of the process that made the stream */
+    struct vipl_list nic_link;      /* guarded by the device's lock */
+    uint32_t users;                 /* guarded by the device's lock */
+    struct vipl_list attended_link; /* see closer.c; guarded by its lock */
+    struct vipl_mutex lock;         /* rank STREAM */
     struct vipl_stream_state state;
     struct vipl_list watches; /* vipl_stream_watch.link */
     uint32_t arrivals;        /* see vipl_stream_arrivals() */
@@ -64,6 +71,7 @@ struct vipl_stream {
     uint32_t aborted;
     bool stopped; /* see vipl_stream_stop() */
     bool over;    /* the owner's reference was given back */
+    enum vipl_stream_attended attended;
 };
 
 static inline bool vipl_stream_is_aborted(const struct vipl_stream *stream)
@@ -109,8 +117,7 @@ void vipl_stream_gather(void *to, const struct vipl_iov *pieces, unsigned count,
 void vipl_stream_scatter(const struct vipl_iov *pieces, unsigned count, size_t offset, const void *from,
                          size_t bytes);
 
-/* closer.c: a closed stream whose peer has yet to take everything, and its end. */
-void vipl_stream_linger(struct vipl_stream *stream);
-void vipl_stream_linger_end(struct vipl_stream *stream);
+/* closer.c: has the stream looked after if its state needs that now. The caller has a reference. */
+void vipl_stream_attend_locked(struct vipl_stream *stream);
 
 #endif

@@ -102,6 +102,7 @@ void vipl_stream_finish(struct vipl_stream *stream)
         vipl_stream_take_locked(stream);
         vipl_stream_flush_locked(stream);
     }
+    vipl_stream_attend_locked(stream);
     vipl_stream_notify_locked(stream);
     vipl_mutex_unlock(&stream->lock);
 }

@@ -104,6 +104,30 @@ TEST_CASE("an end that neither sends nor receives resets the connection when the
     CHECK(eventually([&] { return pair.one.try_send("x") == -EPIPE; }));
 }
 
+TEST_CASE("an end that neither sends nor receives resets the connection although it makes no call")
+{
+    Pair pair;
+    vipl_stream_stop(pair.two);
+    vipl_stream_finish(pair.two);
+    CHECK(pair.one.receive(1).empty());
+    pair.one.send("who reads this?");
+    CHECK(eventually([&] { return (pair.one.events() & VIPL_STREAM_RESET) != 0; }));
+    CHECK(pair.one.try_send("x") == -EPIPE);
+    CHECK(vipl_stream_drain(0)); // it is open, and nothing is to be waited for
+}
+
+TEST_CASE("an end that neither sends nor receives is closed, and its peer takes the end")
+{
+    Pair pair;
+    vipl_stream_stop(pair.two);
+    vipl_stream_finish(pair.two);
+    CHECK(vipl_stream_drain(0));
+    pair.two.close();
+    CHECK_FALSE(vipl_stream_drain(0));
+    CHECK(pair.one.receive(1).empty());
+    CHECK(vipl_stream_drain(static_cast<int>(vipl_test::patience())));
+}
+
 TEST_CASE("a writer whose peer does not read is refused, and goes on when the peer has read")
 {
     Pair pair;
