@@ -58,6 +58,7 @@ static struct sock_conn *conn_of_file(struct sock_file *file)
 static void closed(struct sock_file *file)
 {
     struct sock_conn *conn = conn_of_file(file);
+    sock_handshake_finish(conn);
     vipl_mutex_lock(&conn->lock);
     sock_handshake_close_locked(conn);
     conn->kernel = -1;

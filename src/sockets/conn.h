@@ -191,6 +191,10 @@ int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t 
 /* Has the connection stay with TCP: the program does what only TCP can do, or closes. Does nothing
  * if the connection is moved. Bytes of the handshake may remain: STRIPPING. */
 void sock_conn_give_up(struct sock_conn *conn, enum sock_reason reason);
+/* An end that has said that its VI is connected cannot take that back: waits a while for the peer's
+ * word. The peer may be an end in this process that no other thread brings forward. No lock is
+ * held. */
+void sock_handshake_finish(struct sock_conn *conn);
 /* Ends the handshake of a connection whose last descriptor is about to be closed. The lock is
  * held. */
 void sock_handshake_close_locked(struct sock_conn *conn);

@@ -17,7 +17,6 @@
  * connection that stays with TCP is STRIPPING until those have come.
  */
 #include <errno.h>
-#include <limits.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -31,18 +30,15 @@
 #include "sockets/fault.h"
 #include "sockets/handshake.h"
 #include "sockets/probe.h"
-#include "sockets/signals.h"
 #include "vipl/posix.h"
 
 enum {
-    JOIN_MS = 2000,       /* for the VIs to be connected, once both ends know that they want it */
-    PART_MS = 1000,       /* for the rest of a message to come */
-    PART_LOOK_MS = 5,     /* between two looks for it */
-    ASK_LOOK_MS = 1,      /* between two looks for the answer of another host */
-    COMMIT_MS = 100,      /* close(): for the peer's last byte */
-    PATIENCE_MS = 1000,   /* a client's write, for the outcome */
-    OWN_PATIENCE_MS = 20, /* the same, if this process has the other end too: perhaps one thread */
-    MOST_EARLY = 128      /* VIs that are being connected, where a client's still waits for WELCOME */
+    JOIN_MS = 2000,     /* for the VIs to be connected, once both ends know that they want it */
+    PART_MS = 1000,     /* for the rest of a message to come */
+    PART_LOOK_MS = 5,   /* between two looks for it */
+    ASK_LOOK_MS = 1,    /* between two looks for the answer of another host */
+    PATIENCE_MS = 1000, /* a client's write, for the outcome */
+    MOST_EARLY = 128    /* VIs that are being connected, where a client's still waits for WELCOME */
 };
 static const uint64_t ns_per_ms = 1000000;
 
@@ -161,8 +157,8 @@ static void stay(struct sock_conn *conn, enum sock_reason reason, bool message, 
     sock_conn_change_locked(conn, message || strips > 0 ? SOCK_STRIPPING : SOCK_PLAIN);
 }
 
-/* The server has closed, and the kernel resets the connection because HELLO was not read. The
- * program has sent nothing, and sees the end that it would see without HELLO. */
+/* The peer has closed, and the kernel resets the connection because a message of this end was not
+ * read. The program has sent nothing, and sees the end that it would see without the message. */
 static bool end_unread(struct sock_conn *conn)
 {
     drop_stream(conn);
@@ -451,11 +447,21 @@ static bool refuse(struct sock_conn *conn, enum sock_reason reason)
     return true;
 }
 
+/* Instead of its byte, the end of the peer has come. A client that closes at once need not have
+ * read what this end has sent. */
+static bool peer_has_left(struct sock_conn *conn)
+{
+    if (!conn->is_client && conn->error == ECONNRESET) {
+        return end_unread(conn);
+    }
+    lose(conn, ECONNRESET, NULL);
+    return true;
+}
+
 static bool step_joining(struct sock_conn *conn)
 {
     if (!take_commit(conn)) {
-        lose(conn, ECONNRESET, NULL);
-        return true;
+        return peer_has_left(conn);
     }
     if (conn->peer_commit == SOCK_COMMIT_TCP) {
         return refuse(conn, SOCK_NOT_CONNECTED);
@@ -485,8 +491,7 @@ static bool step_joining(struct sock_conn *conn)
 static bool step_committing(struct sock_conn *conn)
 {
     if (!take_commit(conn)) {
-        lose(conn, ECONNRESET, NULL);
-        return true;
+        return peer_has_left(conn);
     }
     if (conn->peer_commit == 0) {
         return false;
@@ -580,7 +585,7 @@ static void finish_commit_locked(struct sock_conn *conn)
 {
     struct pollfd fd = {.fd = conn->kernel, .events = POLLIN};
     while (sock_conn_state(conn) == SOCK_COMMITTING && !sock_handshake_step_locked(conn)) {
-        if (poll(&fd, 1, COMMIT_MS) == 0) {
+        if (poll(&fd, 1, SOCK_COMMIT_MS) == 0) {
             lose(conn, ECONNRESET, "the peer has not said whether its VI is connected");
         }
     }
@@ -651,23 +656,6 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
     }
 }
 
-/* A connection that this process has accepted and not used for a while: no fork is about to give it
- * to a child. */
-static void decide_here(int fd, struct sock_file *file, void *unused)
-{
-    struct sock_conn *conn = VIPL_CONTAINER(file, struct sock_conn, file);
-    (void)fd;
-    (void)unused;
-    if (file->kind == &sock_conn_kind && sock_conn_state(conn) == SOCK_UNKNOWN &&
-        vipl_now_ns() - conn->since > OWN_PATIENCE_MS * ns_per_ms / 2) {
-        vipl_mutex_lock(&conn->lock);
-        while (sock_handshake_step_locked(conn)) {
-        }
-        vipl_mutex_unlock(&conn->lock);
-    }
-    sock_file_put(file);
-}
-
 /* A client's write has waited in vain for a server of this process, which may have no thread but
  * this one: the server's end is decided here, once, and the client waits again. */
 static void help_own_server(struct sock_conn *conn)
@@ -675,10 +663,10 @@ static void help_own_server(struct sock_conn *conn)
     vipl_mutex_lock(&conn->lock);
     bool helps = sock_conn_state(conn) == SOCK_HELLO_SENT && conn->is_own && patience_left(conn) == 0;
     conn->is_own = conn->is_own && !helps;
-    conn->patience += helps ? OWN_PATIENCE_MS * ns_per_ms : 0;
+    conn->patience += helps ? SOCK_OWN_PATIENCE_MS * ns_per_ms : 0;
     vipl_mutex_unlock(&conn->lock);
     if (helps) {
-        sock_table_each(0, INT_MAX, decide_here, NULL);
+        sock_handshakes_decide();
     }
 }
 
@@ -711,6 +699,7 @@ struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted)
 
 void sock_conn_give_up(struct sock_conn *conn, enum sock_reason reason)
 {
+    sock_handshake_finish(conn);
     vipl_mutex_lock(&conn->lock);
     give_up_locked(conn, reason);
     vipl_mutex_unlock(&conn->lock);
@@ -727,6 +716,22 @@ void sock_handshake_pay(struct sock_conn *conn)
     vipl_mutex_unlock(&conn->lock);
 }
 
+/* Takes what the peer has said in the handshake: for bytes that are not read, the kernel would
+ * reset the connection. */
+static void take_last(struct sock_conn *conn)
+{
+    uint8_t bytes[SOCK_HELLO_BYTES + 1];
+    struct sock_hello hello;
+    if (sock_conn_state(conn) == SOCK_JOINING) {
+        (void)take_commit(conn);
+        return;
+    }
+    int count = look(conn, bytes, sizeof(bytes));
+    if (count >= SOCK_HELLO_BYTES && sock_hello_decode(bytes, &hello)) {
+        take(conn, hello.kind == SOCK_WELCOME ? (size_t)count : SOCK_HELLO_BYTES);
+    }
+}
+
 /* A server's bytes stay where they are: another process that has the descriptor may read them. */
 void sock_handshake_close_locked(struct sock_conn *conn)
 {
@@ -734,6 +739,7 @@ void sock_handshake_close_locked(struct sock_conn *conn)
     switch (sock_conn_state(conn)) {
     case SOCK_HELLO_SENT:
     case SOCK_JOINING:
+        take_last(conn);
         put_bytes(conn, &byte, 1, MSG_MORE); /* with the FIN: the peer sees both or neither */
         drop_stream(conn);
         vipl_store_release(&conn->state, SOCK_PLAIN);
@@ -752,45 +758,9 @@ void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
     vipl_mutex_lock(&conn->lock);
     conn->is_client = true;
     conn->is_own = is_own_process;
-    conn->patience = (is_own_process ? OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
+    conn->patience = (is_own_process ? SOCK_OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
     sock_pending_enter(conn);
     while (sock_handshake_step_locked(conn)) {
     }
     vipl_mutex_unlock(&conn->lock);
-}
-
-/* Brings the handshake forward if the VI's request has ended. */
-static void step_if_joined(struct sock_conn *conn)
-{
-    VIP_VI_STATE state = VIP_STATE_CONNECT_PENDING;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_BOOLEAN empty[2];
-    vipl_mutex_lock(&conn->lock);
-    if (sock_conn_state(conn) == SOCK_JOINING) {
-        VipQueryVi(vipl_stream_vi(conn->stream), &state, &attributes, &empty[0], &empty[1]);
-    }
-    while (state != VIP_STATE_CONNECT_PENDING && sock_handshake_step_locked(conn)) {
-    }
-    vipl_mutex_unlock(&conn->lock);
-}
-
-void sock_handshakes_look(void)
-{
-    struct sock_conn *some[SOCK_MOST_JOINING];
-    unsigned count = sock_pending_joining(some);
-    for (unsigned i = 0; i < count; i++) {
-        step_if_joined(some[i]);
-        sock_conn_put(some[i]);
-    }
-}
-
-static void give_up_for_fork(struct sock_conn *conn, void *unused)
-{
-    (void)unused;
-    sock_conn_give_up(conn, SOCK_FORKED);
-}
-
-void sock_handshake_before_fork(void)
-{
-    sock_handshakes_each(give_up_for_fork, NULL);
 }

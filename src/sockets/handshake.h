@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What handshake.c, pending.c and await.c have between them. */
+/* What handshake.c, forward.c, pending.c and await.c have between them. */
 #ifndef VIPL_SOCKETS_HANDSHAKE_H
 #define VIPL_SOCKETS_HANDSHAKE_H
 
 #include "sockets/conn.h"
 
-enum { SOCK_LOOKED_AT = 32 }; /* connections that a thread brings forward beside its own, at most */
+enum {
+    SOCK_LOOKED_AT = 32, /* connections that a thread brings forward beside its own, at most */
+    /* A client's write waits so long for the outcome, if this process, perhaps this thread, has the
+     * other end too. */
+    SOCK_OWN_PATIENCE_MS = 20,
+    SOCK_COMMIT_MS = 100 /* an end that has said V waits so long for the peer's byte */
+};
 
 /* Returns true if no handshake is under way in that state. */
 static inline bool sock_state_is_over(enum sock_state state)
@@ -16,6 +22,10 @@ static inline bool sock_state_is_over(enum sock_state state)
 /* Makes the next step of a handshake, if it can be made. Returns true if the state has changed. The
  * lock is held. */
 bool sock_handshake_step_locked(struct sock_conn *conn);
+
+/* forward.c: decides for the connections that this process has accepted and not used for a while.
+ * No lock is held. */
+void sock_handshakes_decide(void);
 
 /* --- pending.c: the connections whose handshake has begun, without the servers' that have not
  * decided; no lock of a connection's list is held --- */

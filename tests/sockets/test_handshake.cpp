@@ -338,6 +338,36 @@ TEST_CASE("one thread has both ends, and does not wait in either")
     }
 }
 
+TEST_CASE("one thread has both ends, and shuts or closes one in the middle of the handshake")
+{
+    Listener listener;
+    for (int i = 0; i < 16; i++) {
+        INFO("the server's turns " << i % 4 << ", then the client's " << i / 4);
+        const auto begun = [&](Fd &client, Fd &server) {
+            client = listener.connect();
+            server = listener.accept();
+            for (int turn = 0; turn < i % 4; turn++) {
+                must(has_nothing_to_read(server));
+            }
+            for (int turn = 0; turn < i / 4; turn++) {
+                must(has_nothing_to_read(client));
+            }
+        };
+        Fd client, server;
+        begun(client, server);
+        REQUIRE(shutdown(client, SHUT_RD) == 0);
+        send_all(client, "goes on");
+        CHECK(receive(server, 7) == "goes on");
+
+        Fd closed, other;
+        begun(closed, other);
+        closed.close();
+        int error = -1;
+        CHECK(all_of(other, &error).empty());
+        CHECK(error == 0);
+    }
+}
+
 TEST_CASE("many connections at once, one after the other, and by many threads")
 {
     Listener listener;
