@@ -21,6 +21,7 @@ struct awaiting {
     unsigned count;
     int ms;
     struct vipl_stream_nic *nic; /* what the thread drives: the device that connects its own VI */
+    struct sock_kept_signals signals;
 };
 
 static void wake_awaiting(struct sock_hook *hook)
@@ -60,7 +61,8 @@ static int wait_for(struct awaiting *awaiting, struct sock_conn *conn, const str
     sock_handshakes_each(advance_other, awaiting);
     add_fd(awaiting, conn, now);
     awaiting->fds[awaiting->count++] = (struct pollfd){.fd = awaiting->waker->fd, .events = POLLIN};
-    int rc = sock_sleep(now->nic, awaiting->fds, awaiting->count, awaiting->ms, NULL);
+    int rc = sock_sleep(now->nic, awaiting->fds, awaiting->count, awaiting->ms,
+                        sock_signals_mask(&awaiting->signals, NULL));
     sock_handshakes_look();
     if (rc == EINTR && (deadline != VIPL_NO_DEADLINE || !sock_signals_restart())) {
         return EINTR;
@@ -85,6 +87,7 @@ static bool is_decided(struct sock_conn *conn, const struct sock_now *now, short
 static int await_blocking(struct awaiting *awaiting, struct sock_conn *conn, short wanted, uint64_t deadline)
 {
     int error = 0;
+    sock_signals_keep_out(&awaiting->signals);
     while (error == 0) {
         vipl_waker_reset(awaiting->waker); /* then looks */
         struct sock_now now = sock_conn_advance(conn, wanted);
@@ -93,6 +96,7 @@ static int await_blocking(struct awaiting *awaiting, struct sock_conn *conn, sho
         }
         error = wait_for(awaiting, conn, &now, deadline);
     }
+    sock_signals_let_in(&awaiting->signals);
     return error;
 }
 
@@ -114,9 +118,11 @@ int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t 
     if (awaiting.waker == NULL) {
         return ENOMEM;
     }
+    int cancel = vipl_cancel_off();
     sock_conn_hook(conn, &awaiting.hook);
     int error = await_blocking(&awaiting, conn, wanted, deadline);
     sock_conn_unhook(conn, &awaiting.hook);
+    vipl_cancel_restore(cancel);
     vipl_waker_reset(awaiting.waker);
     return error;
 }

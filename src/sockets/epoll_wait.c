@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/deadline.h"
+#include "sockets/signals.h"
 #include "sockets/wait.h"
 
 enum {
@@ -21,6 +22,16 @@ enum {
     SENDS = EPOLLOUT | EPOLLWRNORM | EPOLLHUP | EPOLLERR,
     SERIES = 16, /* waits that may end without a look at the kernel's set */
     OWN_EVENTS = 16
+};
+
+struct epoll_waiting {
+    struct sock_epoll *set;
+    struct epoll_event *events;
+    int most;
+    const sigset_t *mask;
+    int cancel;
+    bool has_handshakes; /* which take more than one sleep */
+    struct sock_kept_signals signals;
 };
 
 /* --- what an entry has for the program --- */
@@ -149,8 +160,9 @@ static void tell_others(struct sock_epoll *set, unsigned own_sleeps)
 }
 
 /* Reports what the library has ready, at most `most`. */
-static int collect(struct sock_epoll *set, struct epoll_event *events, int most, int *again_ms)
+static int collect(struct epoll_waiting *waiting, struct epoll_event *events, int most, int *again_ms)
 {
+    struct sock_epoll *set = waiting->set;
     int count = 0;
     vipl_mutex_lock(&set->lock);
     sock_epoll_sweep_locked(set);
@@ -170,6 +182,7 @@ static int collect(struct sock_epoll *set, struct epoll_event *events, int most,
         sock_epoll_sweep_locked(set); /* a handshake may be over; its entry is at the end of the list */
     }
     *again_ms = time_handshakes(set);
+    waiting->has_handshakes = !vipl_list_empty(&set->handshakes);
     tell_others(set, 1);
     vipl_mutex_unlock(&set->lock);
     return count;
@@ -328,17 +341,10 @@ void sock_epoll_end_sleep(struct sock_file *file)
 
 /* --- waiting --- */
 
-struct epoll_waiting {
-    struct sock_epoll *set;
-    struct epoll_event *events;
-    int most;
-    const sigset_t *mask;
-    int cancel;
-};
-
 static void end_epoll_wait(void *arg)
 {
     struct epoll_waiting *waiting = arg;
+    sock_signals_let_in(&waiting->signals);
     sock_epoll_drive(NULL);
     sock_epoll_end_sleep(&waiting->set->file);
     sock_file_put(&waiting->set->file);
@@ -349,8 +355,8 @@ static void end_epoll_wait(void *arg)
 static int ask_kernel(struct epoll_waiting *waiting, int ms)
 {
     vipl_cancel_restore(waiting->cancel);
-    int count =
-        epoll_pwait(sock_epoll_kernel(waiting->set), waiting->events, waiting->most, ms, waiting->mask);
+    int count = epoll_pwait(sock_epoll_kernel(waiting->set), waiting->events, waiting->most, ms,
+                            sock_signals_mask(&waiting->signals, waiting->mask));
     vipl_cancel_off();
     return count;
 }
@@ -361,7 +367,7 @@ static int sleep_for_device(struct epoll_waiting *waiting, struct vipl_stream_ni
 {
     struct pollfd fd = {.fd = sock_epoll_kernel(waiting->set), .events = POLLIN};
     vipl_cancel_restore(waiting->cancel);
-    int rc = sock_sleep(nic, &fd, 1, ms, waiting->mask);
+    int rc = sock_sleep(nic, &fd, 1, ms, sock_signals_mask(&waiting->signals, waiting->mask));
     vipl_cancel_off();
     *kernels = rc == VIPL_POLL_OTHERS;
     sock_handshakes_look();
@@ -389,7 +395,7 @@ static int look_at_kernels_set(struct epoll_waiting *waiting, int ms)
     }
     count = take_kernels(waiting->set, waiting->events, count, &own);
     if (own && count < waiting->most) {
-        count += collect(waiting->set, waiting->events + count, waiting->most - count, &again_ms);
+        count += collect(waiting, waiting->events + count, waiting->most - count, &again_ms);
     }
     return count;
 }
@@ -420,12 +426,15 @@ static int look_once(struct epoll_waiting *waiting, int ms)
             count = is_kernels_turn(set) ? look_at_kernels_set(waiting, 0) : 0;
         }
         if (count == 0) {
-            count = collect(set, waiting->events, waiting->most, &again_ms);
+            count = collect(waiting, waiting->events, waiting->most, &again_ms);
         }
         nic = either(nic_of(set), nic); /* a handshake may be over now */
         if (count != 0 || (count_ready(set) > 0 && ms != 0)) {
             return count;
         }
+    }
+    if (waiting->has_handshakes && ms != 0) {
+        sock_signals_keep_out(&waiting->signals);
     }
     ms = shorter(ms, again_ms);
     void *joins = vipl_load_ptr(&set->joins); /* pairs with time_handshakes() */
@@ -439,7 +448,7 @@ static int look_once(struct epoll_waiting *waiting, int ms)
         }
         ms = 0;
         trim_members(set);
-        count = collect(set, waiting->events, waiting->most, &again_ms);
+        count = collect(waiting, waiting->events, waiting->most, &again_ms);
         if (count > 0 || !kernels) {
             return count;
         }
@@ -470,6 +479,7 @@ static int wait_until(struct epoll_waiting *waiting, uint64_t deadline)
         if (count != 0 || ms == 0) {
             return count;
         }
+        sock_signals_keep_out(&waiting->signals);
     }
 }
 

@@ -11,6 +11,7 @@ enum sock_fault {
     SOCK_FAULT_JOIN,    /* the VI is connected to an address that no peer has */
     SOCK_FAULT_COMMIT,  /* the VI is connected, and this end says that it is not */
     SOCK_FAULT_DIE,     /* the process ends when the VIs are being connected */
+    SOCK_FAULT_SIGNAL,  /* SIGUSR1 comes while a thread looks at a part of a message */
     SOCK_FAULTS
 };
 /* Returns true if the process is to fail so. */

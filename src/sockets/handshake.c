@@ -20,6 +20,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -689,7 +690,11 @@ struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted)
         if (!sock_state_is_over(now.state)) {
             describe_locked(conn, wanted, &now);
         }
+        bool is_signalled = conn->has_part && sock_fault_is(SOCK_FAULT_SIGNAL);
         vipl_mutex_unlock(&conn->lock);
+        if (is_signalled) {
+            raise(SIGUSR1);
+        }
     }
     if (now.state >= SOCK_MOVED) {
         now.ready = sock_conn_ready(conn);

@@ -2,7 +2,6 @@
 #include "sockets/signals.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
 
 /* Signals that a thread causes by what it does itself interrupt no call. */
@@ -23,4 +22,25 @@ bool sock_signals_restart(void)
     }
     errno = before;
     return restart;
+}
+
+void sock_signals_keep_out(struct sock_kept_signals *kept)
+{
+    if (!kept->keeps) {
+        vipl_signals_keep_out(&kept->before);
+        kept->keeps = true;
+    }
+}
+
+const sigset_t *sock_signals_mask(const struct sock_kept_signals *kept, const sigset_t *mask)
+{
+    return mask == NULL && kept->keeps ? (const sigset_t *)(const void *)kept->before.set : mask;
+}
+
+void sock_signals_let_in(struct sock_kept_signals *kept)
+{
+    if (kept->keeps) {
+        kept->keeps = false;
+        vipl_signals_let_in(&kept->before);
+    }
 }

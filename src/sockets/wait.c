@@ -16,6 +16,7 @@
 #include "base/pool.h"
 #include "sockets/conn.h"
 #include "sockets/epoll.h"
+#include "sockets/signals.h"
 
 enum { FEW = 16, ALWAYS = POLLERR | POLLHUP };
 
@@ -51,6 +52,8 @@ struct waiting {
     struct vipl_stream_nic *nic;   /* what the thread drives; NULL: no connection is moved */
     struct vipl_stream_nic *joins; /* a device that connects a VI; NULL: none does */
     int again_ms;                  /* for a handshake; -1: no need */
+    bool has_handshake;            /* which takes more than one sleep */
+    struct sock_kept_signals signals;
     struct pollfd few_kernel[FEW + 1];
     struct special few_specials[FEW];
 };
@@ -165,6 +168,7 @@ static void unwatch(struct special *special)
 static void end_waiting(void *arg)
 {
     struct waiting *waiting = arg;
+    sock_signals_let_in(&waiting->signals);
     for (nfds_t i = 0; i < waiting->special_count; i++) {
         unwatch(&waiting->specials[i]);
         sock_file_put(waiting->specials[i].file);
@@ -217,6 +221,7 @@ static void look_at_conn(struct waiting *waiting, struct special *special, struc
     } else if (now.nic != NULL) {
         waiting->joins = now.nic;
     }
+    waiting->has_handshake = waiting->has_handshake || now.state < SOCK_MOVED;
     if (now.state != SOCK_MOVED && now.kernel != 0) {
         kernel->fd = fd->fd;
         kernel->events = now.kernel;
@@ -368,7 +373,7 @@ static int sleep_for_all(struct waiting *waiting, int ms, const sigset_t *mask, 
 {
     unsigned count = (unsigned)waiting->count + (waiting->sleeper != NULL ? 1 : 0);
     vipl_cancel_restore(cancel);
-    int rc = sock_sleep(waiting->nic, waiting->kernel, count, ms, mask);
+    int rc = sock_sleep(waiting->nic, waiting->kernel, count, ms, sock_signals_mask(&waiting->signals, mask));
     vipl_cancel_off();
     sock_handshakes_look();
     if (rc == VIPL_POLL_OTHERS) {
@@ -412,6 +417,9 @@ static int poll_until(struct waiting *waiting, uint64_t deadline, const sigset_t
             watch_streams(waiting);
             continue; /* what has come meanwhile has notified no watch */
         }
+        if (waiting->has_handshake && ms != 0) {
+            sock_signals_keep_out(&waiting->signals);
+        }
         ready = sleep_for_all(waiting, sooner(ms, waiting->again_ms), mask, cancel);
         if (ready != 0) {
             return ready < 0 ? -1 : add_specials(waiting, ready);
@@ -419,6 +427,7 @@ static int poll_until(struct waiting *waiting, uint64_t deadline, const sigset_t
         if (ms == 0) {
             return look(waiting); /* the sleep may have taken something */
         }
+        sock_signals_keep_out(&waiting->signals);
     }
 }
 

@@ -68,16 +68,26 @@ static int wait_with(struct vipl_stream *stream, struct vipl_stream_waiter *wait
                      uint64_t deadline, const void *mask)
 {
     struct vipl_stream_nic *nic = vipl_stream_device(stream);
-    while (!holds(stream, wanted)) {
+    struct vipl_signals before;
+    unsigned sleeps = 0; /* from the second one on, signals come in sleeps only: none is lost between */
+    int rc = 0;
+    for (; rc == 0 && !holds(stream, wanted); sleeps++) {
         struct pollfd fd = {.fd = waiter->waker.fd, .events = POLLIN};
-        int rc = vipl_stream_nic_wait(nic, &fd, 1, vipl_ms_left(deadline), mask);
+        if (sleeps == 1) {
+            vipl_signals_keep_out(&before);
+        }
+        rc = vipl_stream_nic_wait(nic, &fd, 1, vipl_ms_left(deadline),
+                                  mask == NULL && sleeps > 0 ? before.set : mask);
         if (rc == VIPL_POLL_OTHERS) {
             vipl_waker_reset(&waiter->waker);
-        } else if (rc != 0) {
-            return rc == ETIMEDOUT && holds(stream, wanted) ? 0 : rc;
+            rc = 0;
         }
     }
-    return 0;
+    rc = rc == ETIMEDOUT && holds(stream, wanted) ? 0 : rc;
+    if (sleeps > 1) {
+        vipl_signals_let_in(&before);
+    }
+    return rc;
 }
 
 int vipl_stream_wait(struct vipl_stream *stream, unsigned wanted, uint64_t deadline, const void *mask)

@@ -2,11 +2,14 @@
 //
 // The handshake: clients and servers of all kinds, those that do not take part, and those that do
 // wrong. The bytes of the program are the same whatever becomes of the connection.
+#include <csignal>
 #include <future>
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -554,6 +557,65 @@ TEST_CASE("a failure at a step of the handshake leaves the bytes to TCP", "[faul
             CHECK(waitpid(other, &status, 0) == other);
             CHECK(status == 0);
         }
+    }
+}
+
+/** The errno value of a call for a client whose server has sent half a message, while the fault has
+ * SIGUSR1 come whenever a thread looks at that. */
+static int interrupted_by_fault(int flags, int (*call)(int fd))
+{
+    const pid_t child = fork();
+    if (child == 0) { // it has not looked at the setting yet
+        setenv("VIPL_SOCKETS_FAULT", "signal", 1);
+        signal(SIGINT, SIG_DFL); // Catch2's handlers, which do not restart calls
+        signal(SIGTERM, SIG_DFL);
+        struct sigaction action = {};
+        action.sa_handler = [](int) {};
+        action.sa_flags = flags;
+        must(sigaction(SIGUSR1, &action, nullptr) == 0, "sigaction");
+        Listener listener;
+        Fd client = listener.connect();
+        Fd server = listener.accept();
+        must(raw_send(server, raw_receive(server, 128).substr(0, 50)) == 50, "a part");
+        _exit(call(client) < 0 ? errno : 0);
+    }
+    int status = -1;
+    must(waitpid(child, &status, 0) == child && WIFEXITED(status), "the child");
+    return WEXITSTATUS(status);
+}
+
+TEST_CASE("a signal that comes between two looks at a handshake ends the call", "[faults]")
+{
+    const auto by_recv = [](int fd) {
+        char byte;
+        return static_cast<int>(recv(fd, &byte, 1, 0));
+    };
+    const auto by_poll = [](int fd) {
+        pollfd one = {fd, POLLIN, 0};
+        return poll(&one, 1, -1);
+    };
+    const auto by_select = [](int fd) {
+        fd_set in;
+        FD_ZERO(&in);
+        FD_SET(fd, &in);
+        return select(fd + 1, &in, nullptr, nullptr, nullptr);
+    };
+    const auto by_epoll = [](int fd) {
+        Fd set(epoll_create1(EPOLL_CLOEXEC));
+        epoll_event event = {};
+        event.events = EPOLLIN;
+        must(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl");
+        return epoll_wait(set, &event, 1, -1);
+    };
+    if (!moves()) {
+        return;
+    }
+    CHECK(interrupted_by_fault(0, by_recv) == EINTR);
+    CHECK(interrupted_by_fault(SA_RESTART, by_recv) == ECONNRESET); // the other half does not come
+    for (const int flags : {0, SA_RESTART}) {
+        CHECK(interrupted_by_fault(flags, by_poll) == EINTR);
+        CHECK(interrupted_by_fault(flags, by_select) == EINTR);
+        CHECK(interrupted_by_fault(flags, by_epoll) == EINTR);
     }
 }
 

@@ -134,20 +134,17 @@ void set_handler(bool restarts)
     sigaction(SIGUSR1, &action, nullptr);
 }
 
-// A handler may run while the thread looks at a handshake, between two short sleeps: such a signal
-// does not end the call, and another one is sent.
 void interrupt(std::thread &thread, Waiting &waiting, bool restarts)
 {
-    auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms());
     set_handler(restarts);
-    do {
-        int before = handled;
-        pthread_kill(thread.native_handle(), SIGUSR1);
-        while (handled == before && !is_over(waiting)) {
-            sched_yield();
-        }
+    int before = handled;
+    pthread_kill(thread.native_handle(), SIGUSR1);
+    while (handled == before && !is_over(waiting)) {
+        sched_yield();
+    }
+    if (restarts) {
         await_sleep(waiting);
-    } while (!restarts && !is_over(waiting) && std::chrono::steady_clock::now() < end);
+    }
 }
 
 void send_to(const Step &step, Pair &pair, Waiting &waiting)
