@@ -52,9 +52,10 @@ static void own_list(void)
 }
 
 /* Returns the first stream of the list, which goes to the end of the list, with a user; NULL: there
- * is none. */
-static struct vipl_stream *hold_first(void)
+ * is none. *overdue: its peer has had all the time that it gets. */
+static struct vipl_stream *hold_first(uint64_t now, bool *overdue)
 {
+    const uint64_t most = VIPL_STREAM_LINGER_S * UINT64_C(1000000000);
     vipl_mutex_lock(&closer.lock);
     struct vipl_list *link = vipl_list_take(&closer.attended);
     struct vipl_stream *stream = NULL;
@@ -62,25 +63,44 @@ static struct vipl_stream *hold_first(void)
         stream = VIPL_CONTAINER(link, struct vipl_stream, attended_link);
         vipl_list_append(&closer.attended, link);
         vipl_stream_hold(stream);
+        *overdue = stream->attended == VIPL_STREAM_LINGERING && now > stream->lingers_since + most;
     }
     vipl_mutex_unlock(&closer.lock);
     return stream;
 }
 
-/* Makes progress on the first stream. */
-static void progress_first(void)
+static bool lingers(struct vipl_stream *stream)
 {
-    struct vipl_stream *stream = hold_first();
-    if (stream != NULL) {
-        vipl_stream_progress(stream);
-        vipl_stream_put(stream);
-    }
+    vipl_mutex_lock(&stream->lock);
+    bool result = stream->attended == VIPL_STREAM_LINGERING;
+    vipl_mutex_unlock(&stream->lock);
+    return result;
 }
 
-static void progress_all(void)
+/* Makes progress on the first stream, or ends it if it is overdue. */
+static void progress_first(uint64_t now)
 {
+    bool overdue = false;
+    struct vipl_stream *stream = hold_first(now, &overdue);
+    if (stream == NULL) {
+        return;
+    }
+    vipl_stream_progress(stream);
+    if (overdue && lingers(stream)) {
+        vipl_log(VIPL_LOG_ERROR,
+                 "a closed stream is reset: its peer has not taken what was sent for %d seconds",
+                 VIPL_STREAM_LINGER_S);
+        vipl_stream_abort(stream);
+        vipl_stream_progress(stream);
+    }
+    vipl_stream_put(stream);
+}
+
+void vipl_stream_look_after(uint64_t now)
+{
+    own_list();
     for (uint32_t left = vipl_load_relaxed(&closer.count); left > 0; left--) {
-        progress_first();
+        progress_first(now);
     }
 }
 
@@ -93,7 +113,7 @@ static void run(void *unused)
         vipl_futex_wait(&closer.count, 0);
         while (vipl_load_acquire(&closer.count) > 0) {
             vipl_pause(ms * ns_per_ms);
-            progress_all();
+            vipl_stream_look_after(vipl_now_ns());
             ms = ms * 2 < LAST_LOOK_MS ? ms * 2 : LAST_LOOK_MS;
         }
     }
@@ -142,6 +162,9 @@ static bool change_list_locked(struct vipl_stream *stream, enum vipl_stream_atte
         vipl_list_append(&closer.attended, &stream->attended_link);
         need_thread_locked();
     }
+    if (why == VIPL_STREAM_LINGERING) {
+        stream->lingers_since = vipl_now_ns();
+    }
     stream->attended = why;
     vipl_store_release(&closer.count, count);         /* pairs with run() */
     vipl_store_release(&closer.lingering, lingering); /* pairs with vipl_stream_drain() */
@@ -168,7 +191,8 @@ void vipl_stream_attend_locked(struct vipl_stream *stream)
  * pauses. */
 static void await_first(int ms)
 {
-    struct vipl_stream *stream = hold_first();
+    bool overdue = false;
+    struct vipl_stream *stream = hold_first(0, &overdue);
     int rc = EINVAL;
     if (stream != NULL) {
         rc = vipl_stream_nic_wait(stream->nic, NULL, 0, ms < DRAIN_MS ? ms : DRAIN_MS, NULL);
@@ -181,12 +205,11 @@ static void await_first(int ms)
 
 bool vipl_stream_drain(int ms)
 {
-    own_list();
     uint64_t deadline = vipl_deadline((VIP_ULONG)ms);
-    progress_all();
+    vipl_stream_look_after(vipl_now_ns());
     while (vipl_load_acquire(&closer.lingering) > 0 && vipl_ms_left(deadline) > 0) {
         await_first(vipl_ms_left(deadline));
-        progress_all();
+        vipl_stream_look_after(vipl_now_ns());
     }
     return vipl_load_acquire(&closer.lingering) == 0; /* pairs with change_list_locked() */
 }

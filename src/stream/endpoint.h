@@ -36,6 +36,7 @@ struct vipl_stream {
     struct vipl_list nic_link;      /* guarded by the device's lock */
     uint32_t users;                 /* guarded by the device's lock */
     struct vipl_list attended_link; /* see closer.c; guarded by its lock */
+    uint64_t lingers_since;         /* valid while the stream lingers; guarded by closer.c's lock */
     struct vipl_mutex lock;         /* rank STREAM */
     struct vipl_stream_state state;
     struct vipl_list watches; /* vipl_stream_watch.link */
@@ -69,9 +70,9 @@ struct vipl_stream {
     /* atomic: 1: ended by this end. Set without the lock, before VipDisconnect(), so that a
      * thread that sees the connection end sees why. */
     uint32_t aborted;
-    bool stopped; /* see vipl_stream_stop() */
-    bool over;    /* the owner's reference was given back */
-    enum vipl_stream_attended attended;
+    bool stopped;                       /* see vipl_stream_stop() */
+    bool over;                          /* the owner's reference was given back */
+    enum vipl_stream_attended attended; /* written under closer.c's lock too */
 };
 
 static inline bool vipl_stream_is_aborted(const struct vipl_stream *stream)
@@ -119,5 +120,9 @@ void vipl_stream_scatter(const struct vipl_iov *pieces, unsigned count, size_t o
 
 /* closer.c: has the stream looked after if its state needs that now. The caller has a reference. */
 void vipl_stream_attend_locked(struct vipl_stream *stream);
+
+/* closer.c: looks at the streams that are looked after, as at the time `now` (vipl_now_ns()). No
+ * lock is held. */
+void vipl_stream_look_after(uint64_t now);
 
 #endif

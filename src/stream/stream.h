@@ -123,9 +123,12 @@ void vipl_stream_stop(struct vipl_stream *stream);
 /* Ends the connection at once; the peer sees a reset. Calls that wait in other threads end. */
 void vipl_stream_abort(struct vipl_stream *stream);
 /* Finishes and frees the stream. If the peer has yet to fetch what was sent, a thread of the
- * process waits for that. With bytes that were not received, the peer sees a reset, as over TCP.
- * No watch is left. */
+ * process waits for that, VIPL_STREAM_LINGER_S at most; then the peer sees a reset. With bytes that
+ * were not received, the peer sees a reset at once, as over TCP. No watch is left. */
 void vipl_stream_close(struct vipl_stream *stream);
+/* About as long as TCP repeats what is not acknowledged. A peer acknowledges in any call of its
+ * program for the stream, or for another one of the same device. */
+enum { VIPL_STREAM_LINGER_S = 900 };
 /* Waits until the peers of all closed streams have fetched what was sent, `ms` at most. Returns
  * false if some have not. */
 bool vipl_stream_drain(int ms);

@@ -7,6 +7,10 @@
 
 #include "raw_peer.hpp"
 
+extern "C" {
+#include "stream/endpoint.h"
+}
+
 using namespace stream_test;
 
 namespace {
@@ -95,6 +99,32 @@ TEST_CASE("offered memory that is not there resets the stream")
     vipl_stream_offer_encode({0x1000, 4096, 0x7FFFFFFF}, offer);
     REQUIRE(attacked.peer.send(VIPL_STREAM_RTS, 0, std::string(offer, offer + sizeof(offer))));
     attacked.expect_reset();
+}
+
+TEST_CASE("a peer that never acknowledges the end is waited for a limited time")
+{
+    Pair bystander;
+    Device device;
+    RawPeer peer;
+    Stream stream{device};
+    const uint64_t s = 1000000000;
+    connect(device, vipl_stream_vi(stream), peer.device, peer.vi);
+    vipl_stream_begin(stream, vipl_stream_own_window());
+    stream.send("taken, and not acknowledged");
+    const uint64_t before = vipl_now_ns();
+    stream.close();
+    const uint64_t after = vipl_now_ns();
+    peer.drain();
+    vipl_stream_look_after(before + VIPL_STREAM_LINGER_S * s);
+    CHECK_FALSE(vipl_stream_drain(0));
+    CHECK(peer.send(VIPL_STREAM_DATA, 0, "as if it did not know")); // which buys it no time
+    vipl_stream_look_after(after + VIPL_STREAM_LINGER_S * s + 1);
+    CHECK(vipl_stream_drain(0));
+    for (const uint64_t end = in_time(); peer.send(VIPL_STREAM_ACK, 0, "");) {
+        REQUIRE(vipl_now_ns() < end); // its connection ends
+    }
+    bystander.one.send("as before");
+    CHECK(bystander.two.receive(9) == "as before");
 }
 
 TEST_CASE("a peer that posts fewer receives than it said loses its connection")
