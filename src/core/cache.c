@@ -332,7 +332,7 @@ void vipl_cache_abandon(void)
 static void lock_when_current(struct vipl_cache *cache)
 {
     vipl_mutex_lock(&cache->lock);
-    if (vipl_watch_is_current(cache->keeps_pages)) {
+    if (!cache->watches || vipl_watch_is_current(cache->keeps_pages)) {
         return;
     }
     cache->statistics.Waits++;

@@ -10,8 +10,9 @@
  * there any more, or are about to go, by a call of this process: munmap(), mmap(), mremap(), brk(),
  * madvise(). That call does not return before the thread has begun to handle it
  * (vipl_watch_is_current()). `gone` does not allocate, and does not wait for a thread that may be
- * in such a call. ENOTSUP and other errors: the system has nothing of the kind, or does not allow
- * it. The caller calls begin and end one at a time, and end once for each begin that succeeded. */
+ * in such a call. It is called once for no memory before vipl_watch_begin() returns. ENOTSUP and
+ * other errors: the system has nothing of the kind, or does not allow it. The caller calls begin
+ * and end one at a time, and end once for each begin that succeeded. */
 int vipl_watch_begin(void (*gone)(uintptr_t first, uintptr_t end));
 void vipl_watch_end(void);
 /* Adds whole pages, some or all of which may be watched already, with the mappings that they are

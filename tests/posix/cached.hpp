@@ -5,6 +5,7 @@
 #define VIPL_TESTS_CACHED_HPP
 
 #include <cstring>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -19,11 +20,16 @@ namespace vipl_test {
 
 inline constexpr size_t kPage = 4096;
 
-/** Private pages, each with its own pattern. They may have gone when the object ends. */
+/** Private pages. */
 class Pages {
 public:
     explicit Pages(size_t count) : bytes_(count * kPage) { map(); }
-    ~Pages() { munmap(at_, bytes_); }
+    ~Pages()
+    {
+        if (at_ != nullptr) {
+            munmap(at_, bytes_);
+        }
+    }
     Pages(const Pages &) = delete;
     Pages &operator=(const Pages &) = delete;
 
@@ -32,6 +38,8 @@ public:
 
     /** Other pages at the same addresses, whatever is there now. */
     void map_again() { map(); }
+    /** The case has taken them away. */
+    void *release() { return std::exchange(at_, nullptr); }
 
 private:
     void map()

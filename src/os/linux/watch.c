@@ -26,12 +26,13 @@ enum { BATCH = 32 }; /* events of one read */
  * and vipl_watch_end() write all but the atomic fields, while no thread uses them. */
 static struct {
     uint32_t users;
-    int fd;
+    int fd;                /* the thread closes it */
     struct vipl_waker end; /* ends the thread */
     struct vipl_thread thread;
     void (*gone)(uintptr_t first, uintptr_t end);
-    uint32_t begun; /* atomic: reads that have begun; pairs with vipl_watch_is_current() */
-    uint32_t done;  /* atomic: reads whose events are handled; pairs with the same */
+    uint32_t is_running; /* atomic: the thread has begun; pairs with start_thread() */
+    uint32_t begun;      /* atomic: reads that have begun; pairs with vipl_watch_is_current() */
+    uint32_t done;       /* atomic: reads whose events are handled; pairs with the same */
 } watch;
 
 static int open_userfaultfd(void)
@@ -83,13 +84,20 @@ static void read_events(void)
     vipl_fetch_add(&watch.done, 1);
 }
 
+/* The thread's own memory may be in a watched mapping: the system gives a thread's stack an address
+ * next to other memory, and makes one mapping of both. So this thread takes no memory away while
+ * the descriptor is open, or it would wait for itself: it allocates and frees nothing, and it
+ * closes the descriptor before it ends, because its end gives its stack back. */
 static void watch_thread(void *unused)
 {
     (void)unused;
+    watch.gone(0, 0); /* has the system allocate the thread-local memory of what it calls */
+    vipl_store_release(&watch.is_running, 1); /* pairs with start_thread() */
     for (;;) {
         struct pollfd fds[2] = {{.fd = watch.fd, .events = POLLIN}, {.fd = watch.end.fd, .events = POLLIN}};
         (void)poll(fds, 2, -1);
         if (fds[1].revents != 0) {
+            vipl_fd_close(watch.fd);
             return;
         }
         if (fds[0].revents != 0) {
@@ -102,9 +110,14 @@ static void watch_thread(void *unused)
 
 static int start_thread(void)
 {
+    vipl_store_relaxed(&watch.is_running, 0);
     int error = vipl_waker_open(&watch.end);
     if (error == 0 && (error = vipl_thread_start(&watch.thread, watch_thread, NULL)) != 0) {
         vipl_waker_close(&watch.end);
+    }
+    /* no memory is watched before the thread has freed what started it, and has its own memory */
+    while (error == 0 && vipl_load_acquire(&watch.is_running) == 0) {
+        vipl_yield();
     }
     return error;
 }
@@ -125,14 +138,12 @@ int vipl_watch_begin(void (*gone)(uintptr_t first, uintptr_t end))
     return 0;
 }
 
-/* A thread that is in munmap() when the watching thread ends sleeps until the descriptor is
- * closed. */
+/* A thread that is in munmap() meanwhile sleeps until the descriptor is closed. */
 void vipl_watch_end(void)
 {
     if (--watch.users == 0) {
         vipl_waker_signal(&watch.end);
         vipl_thread_join(&watch.thread);
-        vipl_fd_close(watch.fd);
         vipl_waker_close(&watch.end);
     }
 }
