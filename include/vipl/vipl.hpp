@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file vipl.hpp VIPL for C++17: objects that end what they began, errors as std::error_code.
- * Header only; everything is a thin layer over vipl.h and posix.h, whose documentation holds:
- * threads, signals, forks and states are theirs.
+ * Header only; everything is a thin layer over vipl.h, posix.h and cache.h, whose documentation
+ * holds: threads, signals, forks and states are theirs.
  *
  * **Errors.** A function that may fail comes twice: one sets its last argument, a std::error_code,
  * and throws nothing; the other one throws std::system_error. Codes compare with vipl::errc, and
@@ -51,6 +51,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache.h"
 #include "posix.h"
 #include "vipl.h"
 
@@ -446,6 +447,25 @@ public:
         });
         return out;
     }
+    /** What the registration cache has done so far. */
+    VIPX_CACHE_STATISTICS cache_statistics() const
+    {
+        VIPX_CACHE_STATISTICS out{};
+        detail::checked("VipQuerySystemManagementInfo", [&](std::error_code &error) {
+            error = to_error_code(VipQuerySystemManagementInfo(handle(), VIPX_SMI_CACHE_STATISTICS, &out));
+        });
+        return out;
+    }
+    /** Have the registration cache forget memory; see VipxForgetMem(). */
+    void forget(buffer what, std::error_code &error) const noexcept
+    {
+        error = to_error_code(VipxForgetMem(handle(), what.data, static_cast<VIP_ULONG>(what.size)));
+    }
+    /** As above; throws. */
+    void forget(buffer what) const
+    {
+        detail::checked("VipxForgetMem", [&](std::error_code &error) { forget(what, error); });
+    }
 
     /** This host, and a name on it. */
     address local(std::string_view name) const
@@ -733,6 +753,85 @@ private:
     }
 
     std::unique_ptr<detail::registration> it_;
+};
+
+/**
+ * Memory of the program's that is registered while this object is there, and may stay registered
+ * for the next time: see VipxAcquireMem(). The memory may go before the object does, if no transfer
+ * uses it.
+ */
+class cached_region {
+public:
+    /** Register memory, or find it registered; flags as for VipxAcquireMem(). Not registered if
+     * there is an error. */
+    cached_region(const nic &on, buffer what, access allowed, VIP_ULONG flags,
+                  std::error_code &error) noexcept
+        : nic_(on.handle()), what_(what)
+    {
+        VIP_MEM_ATTRIBUTES attributes{nullptr, (static_cast<int>(allowed) & 1) != 0,
+                                      (static_cast<int>(allowed) & 2) != 0};
+        error = to_error_code(
+            VipxAcquireMem(nic_, what.data, static_cast<VIP_ULONG>(what.size), &attributes, flags, &it_));
+        what_ = error ? buffer() : what;
+    }
+    /** As above; throws. */
+    cached_region(const nic &on, buffer what, access allowed = access::local, VIP_ULONG flags = 0)
+    {
+        detail::checked("acquiring memory", [&](std::error_code &error) {
+            *this = cached_region(on, what, allowed, flags, error);
+        });
+    }
+    /** Not registered. */
+    cached_region() = default;
+    /** The other one then is not a registration any more. */
+    cached_region(cached_region &&other) noexcept
+        : nic_(other.nic_), what_(std::exchange(other.what_, buffer())), it_(std::exchange(other.it_, {}))
+    {
+    }
+    /** What this one had is released; the other one then is not a registration any more. */
+    cached_region &operator=(cached_region &&other) noexcept
+    {
+        cached_region moved(std::move(other));
+        std::swap(nic_, moved.nic_);
+        std::swap(what_, moved.what_);
+        std::swap(it_, moved.it_);
+        return *this;
+    }
+    ~cached_region() { close(); }
+
+    /** Release the memory, which may stay registered. */
+    void close() noexcept
+    {
+        if (it_.Entry != nullptr) {
+            VipxReleaseMem(nic_, &it_);
+        }
+        it_ = {};
+        what_ = buffer();
+    }
+
+    /** For descriptors. */
+    VIP_MEM_HANDLE handle() const noexcept { return it_.Handle; }
+    /** Where it is. */
+    void *data() const noexcept { return what_.data; }
+    /** Bytes. */
+    std::size_t size() const noexcept { return what_.size; }
+    /** `bytes` from `offset` on; the default is the rest. */
+    slice part(std::size_t offset, std::size_t bytes = static_cast<std::size_t>(-1)) const noexcept
+    {
+        const std::size_t rest = offset < size() ? size() - offset : 0;
+        return {static_cast<char *>(data()) + offset, bytes < rest ? bytes : rest, handle()};
+    }
+    /** To tell a peer. */
+    remote_memory remote() const noexcept
+    {
+        return {static_cast<VIP_UINT64>(reinterpret_cast<std::uintptr_t>(data())), handle(),
+                static_cast<VIP_UINT32>(size())};
+    }
+
+private:
+    VIP_NIC_HANDLE nic_ = nullptr;
+    buffer what_;
+    VIPX_REGISTRATION it_{};
 };
 
 /**

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "support/setting.hpp"
+
 using namespace cpp;
 
 namespace {
@@ -15,7 +17,7 @@ constexpr bool is_owner = std::is_nothrow_move_constructible_v<T> &&std::is_noth
                           !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 
 static_assert(is_owner<vipl::nic> && is_owner<vipl::vi> && is_owner<vipl::cq> && is_owner<vipl::region> &&
-              is_owner<vipl::shared_memory> && is_owner<vipl::request>);
+              is_owner<vipl::cached_region> && is_owner<vipl::shared_memory> && is_owner<vipl::request>);
 static_assert(std::is_copy_constructible_v<vipl::address>);
 static_assert(std::is_error_code_enum_v<vipl::errc>);
 
@@ -88,6 +90,40 @@ TEST_CASE("VIs, completion queues and regions are gone after their destructors")
     CHECK(now.Vis == 0);
     CHECK(now.CompletionQueues == 0);
     CHECK(now.Regions == 0);
+}
+
+TEST_CASE("a cached region is released by its destructor, once, and found again")
+{
+    const vipl_test::EnvironmentSetting progress("VIPL_PROGRESS", "auto");
+    const vipl::nic nic(device());
+    std::vector<char> bytes(100000);
+    VIP_MEM_HANDLE handle = 0;
+    {
+        vipl::cached_region first(nic, bytes, vipl::access::rdma);
+        handle = first.handle();
+        CHECK(first.data() == bytes.data());
+        CHECK(first.part(10).size == bytes.size() - 10);
+        CHECK(first.remote().handle == handle);
+        vipl::cached_region second(std::move(first));
+        CHECK(first.handle() == 0); // NOLINT: that is what is tested
+        CHECK(second.handle() == handle);
+        first = vipl::cached_region(nic, bytes, vipl::access::rdma);
+        nic.forget(bytes);
+        CHECK(nic.statistics().Regions >= 1); // in use
+        second.close();
+        second.close();
+    }
+    CHECK(nic.statistics().Regions == 0);
+    const VIPX_CACHE_STATISTICS before = nic.cache_statistics();
+    const bool is_off = before.NotCachedOff > 0;
+    handle = vipl::cached_region(nic, bytes).handle();
+    CHECK((vipl::cached_region(nic, bytes).handle() == handle || is_off));
+    CHECK(nic.cache_statistics().Hits == before.Hits + (is_off ? 0 : 1));
+    std::error_code error;
+    const vipl::cached_region none(nic, vipl::buffer(nullptr, 10), vipl::access::local, 0, error);
+    CHECK(error == vipl::errc::invalid_parameter);
+    CHECK((none.handle() == 0 && none.size() == 0));
+    CHECK_THROWS_AS(vipl::cached_region(nic, bytes, vipl::access::local, 1u << 31), std::system_error);
 }
 
 TEST_CASE("the destructor of a connected VI disconnects it")
