@@ -80,6 +80,13 @@ static struct sock_address place_of(const union address *address)
     return place;
 }
 
+static bool is_loopback(const union address *address)
+{
+    struct in6_addr host;
+    host_of(address, &host);
+    return IN6_IS_ADDR_LOOPBACK(&host) || (IN6_IS_ADDR_V4MAPPED(&host) && host.s6_addr[12] == 127);
+}
+
 /* Whether a connection is one between two sockets of this host: both ends have the same address, or
  * a loopback one. */
 static bool is_within_host(const union address *local, const union address *peer)
@@ -88,9 +95,7 @@ static bool is_within_host(const union address *local, const union address *peer
     struct in6_addr other;
     host_of(local, &own);
     host_of(peer, &other);
-    bool is_loopback =
-        IN6_IS_ADDR_LOOPBACK(&other) || (IN6_IS_ADDR_V4MAPPED(&other) && other.s6_addr[12] == 127);
-    return is_loopback || memcmp(&own, &other, sizeof(own)) == 0;
+    return is_loopback(peer) || memcmp(&own, &other, sizeof(own)) == 0;
 }
 
 static int option_of(int fd, int name)
@@ -217,6 +222,7 @@ void sock_attach_listener(int fd)
     if (conn == NULL) {
         return;
     }
+    sock_options_read(conn, fd);
     struct sock_address place = place_of(&local);
     int v6_only = 0;
     socklen_t length = sizeof(v6_only);
@@ -230,16 +236,18 @@ void sock_attach_listener(int fd)
     sock_conn_put(conn);
 }
 
-/* Returns the connection that a descriptor becomes, whose peer may send HELLO; NULL: it stays the
- * kernel's. The caller owns a reference. */
-static struct sock_conn *attach_unknown(int fd, bool nonblocking, bool is_likely)
+/* Returns the connection that a descriptor with this peer becomes, which may send HELLO; NULL: it
+ * stays the kernel's. Its options are the listener's, if there is one. The caller owns a
+ * reference. */
+static struct sock_conn *attach_unknown(int fd, const union address *peer, const struct sock_conn *listener,
+                                        bool nonblocking, bool is_likely)
 {
     union address local = {0};
-    union address peer;
-    bool has_peer = local_address(fd, &local) && peer_address(fd, &peer);
-    bool is_remote = has_peer && !is_within_host(&local, &peer);
+    bool is_near = is_loopback(peer);
+    bool is_known = is_near || local_address(fd, &local);
+    bool is_remote = is_known && !is_near && !is_within_host(&local, peer);
     const char *device = is_remote ? remote_device(false, &local) : sock_device_name();
-    if (!has_peer || device == NULL) {
+    if (!is_known || device == NULL) {
         sock_stats_count(SOCK_BY_RULE);
         return NULL;
     }
@@ -248,7 +256,11 @@ static struct sock_conn *attach_unknown(int fd, bool nonblocking, bool is_likely
         conn->is_remote = is_remote;
         conn->device_name = device;
         conn->patience = is_likely ? HELLO_MS * 1000000 : 0;
-        sock_options_read(conn, fd);
+        if (listener != NULL) {
+            sock_options_inherit(conn, listener);
+        } else {
+            sock_options_read(conn, fd);
+        }
         sock_table_set(fd, &conn->file);
     }
     return conn;
@@ -265,17 +277,33 @@ static bool keep_listener(struct sock_conn *listener)
     return sock_mark_keep(listener->mark) || has_clients;
 }
 
-void sock_attach_accepted(int listener, int fd, bool nonblocking)
+static void attach_accepted(struct sock_conn *listener, int fd, bool nonblocking, const union address *peer)
 {
+    bool is_likely = keep_listener(listener);
+    struct sock_conn *accepted = attach_unknown(fd, peer, listener, nonblocking, is_likely);
+    if (accepted != NULL) {
+        sock_conn_put(accepted);
+    }
+}
+
+void sock_attach_accepted(int listener, int fd, bool nonblocking, const struct sockaddr *from,
+                          socklen_t length)
+{
+    union address peer = {0};
     struct sock_conn *conn = sock_conn_of(listener);
     if (conn == NULL) {
         return;
     }
-    if (sock_conn_state(conn) == SOCK_LISTENING) {
-        struct sock_conn *accepted = attach_unknown(fd, nonblocking, keep_listener(conn));
-        if (accepted != NULL) {
-            sock_conn_put(accepted);
-        }
+    bool is_known = sock_is_inet(from, length);
+    if (is_known) {
+        memcpy(&peer, from, length < sizeof(peer) ? length : sizeof(peer));
+    }
+    if (sock_conn_state(conn) != SOCK_LISTENING) {
+        /* it has become the kernel's */
+    } else if (is_known || peer_address(fd, &peer)) {
+        attach_accepted(conn, fd, nonblocking, &peer);
+    } else {
+        sock_stats_count(SOCK_BY_RULE);
     }
     sock_conn_put(conn);
 }
@@ -316,8 +344,9 @@ static void attach_connection(struct inherited *known, int fd)
             return;
         }
     }
-    struct sock_conn *conn =
-        known->count < INHERITED && is_from_marked(fd) ? attach_unknown(fd, is_nonblocking(fd), true) : NULL;
+    union address peer;
+    bool may_be = known->count < INHERITED && peer_address(fd, &peer) && is_from_marked(fd);
+    struct sock_conn *conn = may_be ? attach_unknown(fd, &peer, NULL, is_nonblocking(fd), true) : NULL;
     if (conn != NULL) {
         known->sockets[known->count] = socket.st_ino;
         known->conns[known->count++] = conn;

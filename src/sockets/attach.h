@@ -12,8 +12,9 @@ bool sock_is_inet(const struct sockaddr *address, socklen_t length);
 void sock_attach_connected(int fd, const struct sockaddr *to, socklen_t length);
 /* The kernel's socket listens. */
 void sock_attach_listener(int fd);
-/* The kernel has accepted a connection. */
-void sock_attach_accepted(int listener, int fd, bool nonblocking);
+/* The kernel has accepted a connection, from this address; NULL: it has not been asked for. */
+void sock_attach_accepted(int listener, int fd, bool nonblocking, const struct sockaddr *from,
+                          socklen_t length);
 /* This program has been started with these descriptors: takes up listeners, and connections whose
  * peer may have sent HELLO. */
 void sock_attach_inherited(void);

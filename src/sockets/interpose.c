@@ -306,11 +306,15 @@ int listen(int fd, int backlog)
     return result;
 }
 
-static int accepted(int listener, int fd, int flags)
+/* The peer's address: in the caller's memory, which has `room` bytes, if that is enough. */
+static int accepted(int listener, int fd, int flags, const struct sockaddr *from, socklen_t room,
+                    const socklen_t *length)
 {
     int error = errno;
     if (fd >= 0 && sock_enter()) {
-        sock_attach_accepted(listener, fd, (flags & SOCK_NONBLOCK) != 0);
+        bool is_there = from != NULL && length != NULL && *length <= room;
+        sock_attach_accepted(listener, fd, (flags & SOCK_NONBLOCK) != 0, is_there ? from : NULL,
+                             is_there ? *length : 0);
         sock_leave();
     }
     errno = error;
@@ -319,12 +323,14 @@ static int accepted(int listener, int fd, int flags)
 
 int accept(int fd, struct sockaddr *from, socklen_t *length)
 {
-    return accepted(fd, SOCK_REAL(accept)(fd, from, length), 0);
+    socklen_t room = from != NULL && length != NULL ? *length : 0;
+    return accepted(fd, SOCK_REAL(accept)(fd, from, length), 0, from, room, length);
 }
 
 int accept4(int fd, struct sockaddr *from, socklen_t *length, int flags)
 {
-    return accepted(fd, SOCK_REAL(accept4)(fd, from, length, flags), flags);
+    socklen_t room = from != NULL && length != NULL ? *length : 0;
+    return accepted(fd, SOCK_REAL(accept4)(fd, from, length, flags), flags, from, room, length);
 }
 
 int shutdown(int fd, int how)
@@ -361,7 +367,19 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
     int result;
     ON_CONNECTION(result, fd, set_option(conn, fd, level, name, value, length));
-    return result == SOCK_KERNEL ? SOCK_REAL(setsockopt)(fd, level, name, value, length) : result;
+    if (result != SOCK_KERNEL) {
+        return result;
+    }
+    result = SOCK_REAL(setsockopt)(fd, level, name, value, length);
+    if (result == 0 && sock_options_knows(level, name) && sock_enter()) {
+        struct sock_conn *listener = sock_conn_of(fd);
+        if (listener != NULL) {
+            sock_options_set(listener, level, name, value, length);
+            sock_conn_put(listener);
+        }
+        sock_leave();
+    }
+    return result;
 }
 
 int ioctl(int fd, unsigned long command, ...)

@@ -25,6 +25,11 @@ static uint32_t milliseconds(const struct timeval *time)
     return ms < 0 ? 0 : (uint32_t)ms;
 }
 
+bool sock_options_knows(int level, int name)
+{
+    return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == SO_LINGER);
+}
+
 void sock_options_set(struct sock_conn *conn, int level, int name, const void *value, socklen_t length)
 {
     if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO) &&
@@ -52,6 +57,13 @@ void sock_options_read(struct sock_conn *conn, int fd)
             sock_options_set(conn, SOL_SOCKET, names[i], &value, length);
         }
     }
+}
+
+void sock_options_inherit(struct sock_conn *conn, const struct sock_conn *listener)
+{
+    vipl_store_relaxed(&conn->receive_ms, vipl_load_relaxed(&listener->receive_ms));
+    vipl_store_relaxed(&conn->send_ms, vipl_load_relaxed(&listener->send_ms));
+    vipl_store_relaxed(&conn->resets, vipl_load_relaxed(&listener->resets));
 }
 
 /* Whether only TCP can do what the option asks for. */

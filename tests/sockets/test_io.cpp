@@ -338,3 +338,13 @@ TEST_CASE("addresses and options are those of the socket")
     CHECK(receive(pair.server, 2) == "on");
     CHECK(pair.has_stayed_moved());
 }
+
+TEST_CASE("an accepted connection has the listener's time limits")
+{
+    const Listener listener;
+    set_timeout(listener.fd, SO_RCVTIMEO, 30); // after listen()
+    const Fd client = listener.connect();
+    const Fd server = listener.accept();
+    char byte;
+    CHECK(error_of(recv(server, &byte, 1, 0)) == EAGAIN);
+}
