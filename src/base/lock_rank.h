@@ -16,6 +16,7 @@ enum vipl_lock_rank {
     VIPL_RANK_SOCK_LIST,     /* sockets/handshake.c: the connections whose handshake has begun */
     VIPL_RANK_SOCK_DEVICE,   /* sockets/device.c: the device is being opened */
     VIPL_RANK_SOCK_PROBE,    /* sockets/probe.c: what is known of other hosts; sockets/responder.c */
+    VIPL_RANK_SOCK_PLACES,   /* sockets/places.c: what is known of this host's listeners */
     VIPL_RANK_STREAM,        /* stream/stream.c: a stream, during the library's calls for its VI */
     VIPL_RANK_STREAM_CLOSER, /* stream/closer.c: closed streams whose peer has yet to take all */
     VIPL_RANK_STREAM_NIC,    /* stream/nic.c: the streams of a device */

@@ -13,6 +13,7 @@
 #include "sockets/conn.h"
 #include "sockets/mark.h"
 #include "sockets/options.h"
+#include "sockets/places.h"
 #include "sockets/probe.h"
 #include "sockets/responder.h"
 #include "sockets/rules.h"
@@ -132,18 +133,33 @@ struct server {
     struct sock_address place;
     const char *remote_device; /* NULL: the server is on this host */
     bool is_self;              /* the listener is in this process */
+    bool is_judged;            /* no rule says that the connection is moved, however short it is */
 };
+
+/* Whether what is remembered of a place says that a connection to it stays with TCP. No rule says
+ * otherwise, for places are remembered after the rules were asked. */
+static bool is_remembered(const struct sock_address *place, enum sock_reason *reason)
+{
+    uint64_t now = vipl_now_ns();
+    bool was_plain = sock_place_was_plain(place, now);
+    *reason = was_plain ? SOCK_NO_MARK : SOCK_TOO_SHORT;
+    return was_plain || sock_place_is_for_short(place, now);
+}
 
 static enum sock_reason ask_this_host(const union address *to, socklen_t length, struct server *server)
 {
-    if (!sock_rules_allow_connect(&to->any, length)) {
+    enum sock_rule_answer rule = sock_rules_connect(&to->any, length);
+    if (rule == SOCK_RULE_TCP) {
         return SOCK_BY_RULE;
     }
+    server->is_judged = rule == SOCK_RULE_NONE;
     enum sock_marked marked = sock_mark_ask(&server->place);
     server->is_self = marked == SOCK_MARKED_SELF;
-    return marked == SOCK_MARKED_NO      ? SOCK_NO_MARK
-           : marked == SOCK_MARKED_OTHER ? SOCK_OTHER_USER
-                                         : SOCK_MOVED_TO_VIPL;
+    if (marked == SOCK_MARKED_NO) {
+        sock_place_is_plain(&server->place, vipl_now_ns());
+        return SOCK_NO_MARK;
+    }
+    return marked == SOCK_MARKED_OTHER ? SOCK_OTHER_USER : SOCK_MOVED_TO_VIPL;
 }
 
 /* Whether the server is one to ask for VIPL, or another host's that may turn out to be one. */
@@ -151,6 +167,10 @@ static enum sock_reason ask_for(int fd, union address *to, socklen_t length, str
 {
     union address local;
     enum sock_reason answer;
+    *server = (struct server){.place = place_of(to)};
+    if (is_remembered(&server->place, &answer)) {
+        return answer;
+    }
     if (!local_address(fd, &local)) {
         return SOCK_BY_RULE;
     }
@@ -158,8 +178,8 @@ static enum sock_reason ask_for(int fd, union address *to, socklen_t length, str
         uint16_t port = port_of(to);
         *to = local;
         *(to->any.sa_family == AF_INET ? &to->in.sin_port : &to->in6.sin6_port) = htons(port);
+        server->place = place_of(to);
     }
-    *server = (struct server){.place = place_of(to)};
     if (is_within_host(&local, to)) {
         return ask_this_host(to, length, server);
     }
@@ -181,20 +201,22 @@ void sock_attach_connected(int fd, const struct sockaddr *to, socklen_t length)
         sock_conn_put(known);
         return;
     }
-    if (!is_tcp(fd)) {
+    if (option_of(fd, SO_PROTOCOL) != IPPROTO_TCP) {
         return;
     }
     enum sock_reason reason = ask_for(fd, &address, length, &server);
-    struct sock_conn *conn =
-        reason == SOCK_MOVED_TO_VIPL ? sock_conn_new(SOCK_CONNECTING, fd, is_nonblocking(fd)) : NULL;
+    struct sock_conn *conn = reason == SOCK_MOVED_TO_VIPL && is_tcp(fd)
+                                 ? sock_conn_new(SOCK_CONNECTING, fd, is_nonblocking(fd))
+                                 : NULL;
     if (conn == NULL) {
         sock_stats_count(reason == SOCK_MOVED_TO_VIPL ? SOCK_NO_STREAM : reason);
         return;
     }
+    conn->place = server.place;
+    conn->is_judged = server.is_judged;
     if (server.remote_device != NULL) {
         conn->is_remote = true;
         conn->device_name = server.remote_device;
-        conn->place = server.place;
     }
     sock_options_read(conn, fd);
     if (sock_table_set(fd, &conn->file) == 0) {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "sockets/mark.h"
+#include "sockets/places.h"
 #include "sockets/responder.h"
 #include "sockets/wait.h"
 
@@ -33,7 +34,7 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
     conn->mark = NULL;
     conn->responder = NULL;
     conn->device_name = sock_device_name();
-    conn->is_remote = conn->is_asking = false;
+    conn->is_remote = conn->is_judged = conn->is_asking = false;
     conn->nonblocking = nonblocking;
     conn->receive_ms = conn->send_ms = conn->shut = conn->resets = conn->owes = conn->told = 0;
     conn->kernel = kernel;
@@ -53,12 +54,27 @@ static struct sock_conn *conn_of_file(struct sock_file *file)
     return VIPL_CONTAINER(file, struct sock_conn, file);
 }
 
+/* What a client has made of its connection, which ends, says whether others like it are moved. */
+static void judge(const struct sock_conn *conn)
+{
+    enum sock_state state = sock_conn_state(conn);
+    bool has_begun = state == SOCK_HELLO_SENT || state == SOCK_JOINING || state == SOCK_COMMITTING;
+    struct vipl_stream_use use = {0};
+    if (state == SOCK_MOVED) {
+        use = vipl_stream_used(conn->stream);
+    }
+    if (conn->is_judged && (has_begun || state == SOCK_MOVED) && !use.peer_began) {
+        sock_place_has_ended(&conn->place, use.messages, vipl_now_ns());
+    }
+}
+
 /* The kernel's socket is closed by the caller, after this. A thread that is inside a call for the
  * connection keeps its reference, and thereby the stream, until it returns, as in the kernel. */
 static void closed(struct sock_file *file)
 {
     struct sock_conn *conn = conn_of_file(file);
     sock_handshake_finish(conn);
+    judge(conn);
     vipl_mutex_lock(&conn->lock);
     sock_handshake_close_locked(conn);
     conn->kernel = -1;

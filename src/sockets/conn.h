@@ -70,7 +70,8 @@ struct sock_conn {
     struct sock_mark *mark;     /* of a LISTENING socket; constant, until the last reference is put */
     /* Of the device that the connection is moved to; constant once it is in the table. */
     const char *device_name;
-    struct sock_address place; /* another host's, that this end connects to; constant likewise */
+    struct sock_address place; /* that this end connects to; constant likewise */
+    bool is_judged;            /* how short it was says what becomes of later ones; constant likewise */
     bool is_remote;            /* the other end is on another host; constant likewise */
     /* The program's flags and options; atomic. */
     uint32_t nonblocking;

@@ -14,6 +14,7 @@
 #include "sockets/attach.h"
 #include "sockets/conn.h"
 #include "sockets/mark.h"
+#include "sockets/places.h"
 #include "sockets/probe.h"
 #include "sockets/real.h"
 #include "sockets/wait.h"
@@ -52,6 +53,7 @@ static void in_child(void)
     sock_table_forked();
     sock_handshake_forked();
     sock_device_forked();
+    sock_places_forked();
     sock_probes_forked();
     sock_conns_forked();
     sock_marks_forked();

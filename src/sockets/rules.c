@@ -338,14 +338,14 @@ enum sock_rule_answer sock_rules_answer(const struct sock_rules *rules, bool con
     return read_address(address, length, &inet) ? answer_of(rules, connects, program, &inet) : SOCK_RULE_TCP;
 }
 
-bool sock_rules_allow_connect(const struct sockaddr *remote, socklen_t length)
+enum sock_rule_answer sock_rules_connect(const struct sockaddr *remote, socklen_t length)
 {
     struct vipl_inet inet;
     if (!read_address(remote, length, &inet)) {
-        return false;
+        return SOCK_RULE_TCP;
     }
     enum sock_rule_answer answer = answer_of(users_rules(), true, sock_program_name(), &inet);
-    return answer == SOCK_RULE_NONE ? is_this_host(&inet) : answer == SOCK_RULE_VIPL;
+    return answer == SOCK_RULE_NONE && !is_this_host(&inet) ? SOCK_RULE_TCP : answer;
 }
 
 const char *sock_rules_device_of(const struct sock_rules *rules, bool connects, const char *program,

@@ -33,6 +33,7 @@ enum sock_reason {
     SOCK_FORKED = 14,       /* the process was forked meanwhile */
     SOCK_SHUT_DOWN = 15,    /* the program has called shutdown() before it has written or read */
     SOCK_NO_ANSWER = 16,    /* the device does not reach the other host, or nothing answers there */
+    SOCK_TOO_SHORT = 17,    /* connections to the place have been too short to be moved */
     SOCK_REASONS
 };
 /* A short text, as in "no VIPL program listens at the port". */

@@ -24,6 +24,7 @@ const char *sock_reason_text(enum sock_reason reason)
         [SOCK_NO_REPLY] = "the server had not replied when the client wrote",
         [SOCK_FORKED] = "the process was forked during the handshake",
         [SOCK_NO_ANSWER] = "the other host does not answer by the rule's device",
+        [SOCK_TOO_SHORT] = "connections to the port have been short",
         [SOCK_SHUT_DOWN] = "the program called shutdown() first",
     };
     return (unsigned)reason < SOCK_REASONS ? texts[reason] : "an unknown reason";

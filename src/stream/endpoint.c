@@ -192,6 +192,14 @@ uint32_t vipl_stream_rooms(struct vipl_stream *stream)
     return rooms;
 }
 
+struct vipl_stream_use vipl_stream_used(struct vipl_stream *stream)
+{
+    vipl_mutex_lock(&stream->lock);
+    struct vipl_stream_use use = {(uint64_t)stream->sent + stream->last, stream->peer_began};
+    vipl_mutex_unlock(&stream->lock);
+    return use;
+}
+
 size_t vipl_stream_unsent(struct vipl_stream *stream)
 {
     vipl_mutex_lock(&stream->lock);

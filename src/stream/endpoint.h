@@ -43,6 +43,8 @@ struct vipl_stream {
     uint32_t arrivals;        /* see vipl_stream_arrivals() */
     uint32_t rooms;           /* see vipl_stream_rooms() */
     bool wants_room;          /* a send did not find enough */
+    bool peer_began;          /* the first message with data was the peer's */
+    uint32_t sent;            /* counts messages with data that were sent */
 
     /* Registered as one region: descriptors, then the buffers of receives, then those of sends.
      * Pages are there once they have been used. */

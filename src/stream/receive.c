@@ -50,6 +50,7 @@ static bool take_completed(struct vipl_stream *stream, const VIP_DESCRIPTOR *d)
         return true;
     }
     if (type == VIPL_STREAM_DATA && !stream->state.closing) {
+        stream->peer_began = stream->peer_began || (stream->last == 0 && stream->sent == 0);
         stream->filled[stream->last++ % VIPL_STREAM_MESSAGES] = (struct vipl_stream_filled){slot, bytes};
     } else {
         repost(stream, slot);

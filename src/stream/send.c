@@ -80,6 +80,7 @@ static int send_locked(struct vipl_stream *stream, const struct vipl_iov *pieces
         size_t part = bytes - *sent < most ? bytes - *sent : most;
         vipl_stream_post_locked(stream, VIPL_STREAM_DATA, pieces, count, *sent, part);
         *sent += part;
+        stream->sent++;
     }
     stream->wants_room = stream->wants_room || *sent < bytes;
     return *sent > 0 || bytes == 0 ? 0 : stream->lost ? ECONNRESET : EAGAIN;

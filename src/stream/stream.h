@@ -114,6 +114,13 @@ uint32_t vipl_stream_rooms(struct vipl_stream *stream);
 size_t vipl_stream_pending(struct vipl_stream *stream); /* bytes that can be received now */
 size_t vipl_stream_unsent(struct vipl_stream *stream);  /* bytes that the peer has not taken yet */
 
+/* What the programs have made of a stream so far. Takes nothing. */
+struct vipl_stream_use {
+    uint64_t messages; /* with data, that were sent or have been taken */
+    bool peer_began;   /* the first of them was the peer's */
+};
+struct vipl_stream_use vipl_stream_used(struct vipl_stream *stream);
+
 /* Sends nothing more, and tells the peer, at the latest when it reads again. */
 void vipl_stream_finish(struct vipl_stream *stream);
 /* Receives nothing more, as after shutdown(SHUT_RD): the stream is readable for good, and is at its

@@ -13,7 +13,7 @@ import traceback
 
 from harness import Failed, Machine
 
-PROGRAMS = ("echo", "idle", "inetd", "iperf", "kills", "many", "memcached", "nginx", "postgres", "redis", "refused", "script", "ssh")
+PROGRAMS = ("echo", "idle", "inetd", "iperf", "kills", "many", "memcached", "nginx", "postgres", "redis", "refused", "script", "short", "ssh")
 ENDS = ("both", "client", "server", "neither")
 
 

@@ -165,6 +165,7 @@ class Machine:
                 self.peers = self._copy_peers()
             if self.preloaded and not is_reachable(self.binaries):
                 self.binaries = self._copy_runner()
+        self.rules = self.make_file("rules", "vipl connect * *:*\n")  # also connections that are short
         self.runner = [os.path.join(self.binaries, "vipl-run"), "--stats"]
         return self
 
@@ -275,7 +276,8 @@ class Machine:
         self.count += 1
         name = "%02d-%s-%s" % (self.count, end, os.path.basename(str(words[0])))
         out, err = (os.path.join(self.folder, name + ending) for ending in (".out", ".err"))
-        full = dict(os.environ, PATH=SEARCHED, LC_ALL="C", HOME=self.folder, XDG_RUNTIME_DIR=self.runtime, TMPDIR=self.temporary, **(env or {}))
+        full = {**os.environ, "PATH": SEARCHED, "LC_ALL": "C", "HOME": self.folder, "XDG_RUNTIME_DIR": self.runtime, "TMPDIR": self.temporary,
+                "VIPL_SOCKETS_RULES": self.rules, **(env or {})}
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             popen = subprocess.Popen(self.command(end, words), stdin=stdin, stdout=out_file, stderr=err_file, env=full, cwd=self.folder,
                                      start_new_session=True, preexec_fn=self._become_user(as_user))

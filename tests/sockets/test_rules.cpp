@@ -95,7 +95,7 @@ std::string decisions(const char *rules, std::string *log)
             there("192.0.2.1", 80);
         std::string text;
         for (const Address *each : {&here, &here6, &mapped, &there}) {
-            text += sock_rules_allow_connect(*each, each->length) ? 'v' : 't';
+            text += sock_rules_connect(*each, each->length) != SOCK_RULE_TCP ? 'v' : 't';
         }
         text += sock_rules_allow_listen(here, here.length) ? 'v' : 't';
         text += sock_rules_allow_listen(here, 2) ? 'v' : 't';
