@@ -18,6 +18,9 @@ struct page {
 };
 
 static void *pages[PAGES]; /* atomic: struct page; written under the lock */
+/* atomic: no page from this one on was ever made; written under the lock. A process touches no more
+ * of the array, which has 64 KiB, than it uses. */
+static uint32_t pages_end;
 static struct vipl_mutex table_lock = VIPL_MUTEX_INIT(VIPL_RANK_SOCK_TABLE);
 
 /* Returns the place of a descriptor; NULL: its page has not been made. */
@@ -100,6 +103,9 @@ static int make_slot_locked(int fd, void ***slot)
             return ENOMEM;
         }
         vipl_store_ptr(&pages[fd / PAGE_SLOTS], page);
+        if (pages_end <= (uint32_t)(fd / PAGE_SLOTS)) {
+            vipl_store_release(&pages_end, (uint32_t)(fd / PAGE_SLOTS) + 1);
+        }
     }
     struct page *page = pages[fd / PAGE_SLOTS];
     *slot = &page->slots[fd % PAGE_SLOTS];
@@ -159,7 +165,7 @@ void sock_table_duplicate(int from, int to)
 /* Finds another descriptor of the same file; -1: there is none. */
 static int other_locked(const struct sock_file *file)
 {
-    for (int i = 0; i < PAGES; i++) {
+    for (int i = 0; i < (int)pages_end; i++) {
         struct page *page = pages[i];
         for (int j = 0; page != NULL && j < (int)page->end; j++) {
             if (page->slots[j] == file) {
@@ -195,7 +201,8 @@ void sock_table_drop(int fd)
 void sock_table_each(unsigned first, unsigned last, void (*each)(int fd, struct sock_file *file, void *arg),
                      void *arg)
 {
-    for (unsigned fd = first; fd <= last && fd < MOST; fd++) {
+    unsigned end_fd = vipl_load_acquire(&pages_end) * PAGE_SLOTS;
+    for (unsigned fd = first; fd <= last && fd < end_fd; fd++) {
         struct page *page = vipl_load_ptr(&pages[fd / PAGE_SLOTS]);
         if (page == NULL || fd % PAGE_SLOTS >= vipl_load_relaxed(&page->end)) {
             fd |= PAGE_SLOTS - 1; /* the next page */
