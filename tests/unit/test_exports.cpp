@@ -5,8 +5,11 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <thread>
+
+#include <sys/stat.h>
 
 #include "internal.hpp"
 
@@ -19,6 +22,14 @@ constexpr std::uint64_t kAddress = 0x10000, kBytes = 0x1000;
 vipl_region_params params(VIP_MEM_HANDLE handle, bool write = true, bool read = true)
 {
     return {reinterpret_cast<void *>(kAddress), kBytes, handle, 7, write, read};
+}
+
+/** A table whose parts all have memory. */
+std::unique_ptr<lo_exports> backed_table()
+{
+    auto table = std::make_unique<lo_exports>();
+    table->backed = UINT32_MAX;
+    return table;
 }
 
 /** Whether a peer finds the range in the table, with the right. */
@@ -41,7 +52,7 @@ bool allows(const lo_exports &w, VIP_MEM_HANDLE handle, std::uint64_t address, s
 
 TEST_CASE("the exports allows what lies inside a region, and not a byte more", "[exports]")
 {
-    const auto exports = std::make_unique<lo_exports>();
+    const auto exports = backed_table();
     const vipl_region_params region = params(0xABCD1234);
     REQUIRE_FALSE(allows(*exports, region.handle, kAddress, 1));
     vipl_lo_exports_add(exports.get(), &region);
@@ -67,7 +78,7 @@ TEST_CASE("the exports keeps rights and tags", "[exports]")
 {
     for (const bool write : {false, true}) {
         for (const bool read : {false, true}) {
-            const auto exports = std::make_unique<lo_exports>();
+            const auto exports = backed_table();
             const vipl_region_params region = params(5, write, read);
             vipl_lo_exports_add(exports.get(), &region);
             for (const std::uint32_t tag : {0u, 7u, 8u}) {
@@ -81,7 +92,7 @@ TEST_CASE("the exports keeps rights and tags", "[exports]")
 
 TEST_CASE("a crowded neighbourhood leaves regions out, and takes others when some have left", "[exports]")
 {
-    const auto exports = std::make_unique<lo_exports>();
+    const auto exports = backed_table();
     const auto handle_at = [](unsigned i) { return (i + 1) * LO_EXPORTS + 9; }; // all want one entry
     unsigned entered = 0;
     for (unsigned i = 0; i < 20; ++i) {
@@ -100,7 +111,7 @@ TEST_CASE("a crowded neighbourhood leaves regions out, and takes others when som
 
 TEST_CASE("handles at the end of the table continue at its start", "[exports]")
 {
-    const auto exports = std::make_unique<lo_exports>();
+    const auto exports = backed_table();
     for (unsigned i = 1; i <= LO_EXPORT_PROBES; ++i) {
         const vipl_region_params region = params(i * LO_EXPORTS - 1);
         vipl_lo_exports_add(exports.get(), &region);
@@ -108,9 +119,45 @@ TEST_CASE("handles at the end of the table continue at its start", "[exports]")
     }
 }
 
+TEST_CASE("a table has memory for the parts that have regions", "[exports]")
+{
+    constexpr unsigned kEach = LO_EXPORTS / LO_EXPORT_PARTS;
+    vipl_shm shm = {};
+    REQUIRE(vipl_shm_create_sparse(&shm, "exports", sizeof(lo_exports)) == 0);
+    auto *table = static_cast<lo_exports *>(shm.base);
+    const int error = vipl_shm_allocate(table, offsetof(lo_exports, entries));
+    REQUIRE((error == 0 || error == ENOTSUP));
+    const auto kib = [&] {
+        struct stat file = {};
+        REQUIRE(fstat(shm.fd, &file) == 0);
+        return file.st_blocks / 2;
+    };
+    const auto page_kib = static_cast<blkcnt_t>(vipl_page_bytes() / 1024);
+    if (error == 0) {
+        CHECK(kib() == page_kib);
+        const vipl_region_params one = params(5 * kEach + 1);
+        const vipl_region_params other = params(31 * kEach - 2); // whose later probes are another part's
+        CHECK_FALSE(allows(*table, one.handle, kAddress, 1));
+        CHECK_FALSE(vipl_lo_exports_remove(table, one.handle));
+        CHECK(kib() == page_kib); // a look allocates nothing
+        vipl_lo_exports_add(table, &one);
+        vipl_lo_exports_add(table, &other);
+        CHECK(table->backed == (lo_export_part(one.handle) | lo_export_part(other.handle)));
+        CHECK(allows(*table, one.handle, kAddress, kBytes));
+        CHECK(allows(*table, other.handle, kAddress, kBytes));
+        CHECK_FALSE(allows(*table, 17 * kEach, kAddress, 1));
+        CHECK(kib() <= 5 * page_kib); // a part may lie in two pages
+        CHECK(vipl_lo_exports_remove(table, one.handle));
+        CHECK_FALSE(allows(*table, one.handle, kAddress, 1));
+        table->entries[17 * kEach].handle = 17 * kEach; // where the table says that nothing is
+        CHECK_FALSE(allows(*table, 17 * kEach, kAddress, 1));
+    }
+    vipl_shm_release(&shm);
+}
+
 TEST_CASE("look-ups while a region comes and goes never see half of it", "[exports]")
 {
-    const auto exports = std::make_unique<lo_exports>();
+    const auto exports = backed_table();
     std::atomic<bool> stop{false};
     std::atomic<unsigned> wrong{0}, seen{0};
     std::thread reader([&] {

@@ -7,6 +7,9 @@
  */
 #include "backends/loopback/exports.h"
 
+#include <errno.h>
+#include <stddef.h>
+
 #include "backends/loopback/link.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
@@ -30,16 +33,36 @@ static void store_u64(uint32_t *low, uint32_t *high, uint64_t value)
     vipl_store_relaxed(high, (uint32_t)(value >> 32));
 }
 
+/* Returns the entry of that probe; NULL: its part of the table has no memory, and so no entries. */
 static struct lo_export *entry_at_probe(struct lo_exports *exports, VIP_MEM_HANDLE handle, unsigned i)
 {
-    return &exports->entries[(handle + i) & (LO_EXPORTS - 1)];
+    uint32_t entry = (handle + i) & (LO_EXPORTS - 1);
+    uint32_t backed = vipl_load_acquire(&exports->backed); /* pairs with back_part() */
+    return (backed & lo_export_part(entry)) == 0 ? NULL : &exports->entries[entry];
+}
+
+/* Allocates the part of the table with the entry of that probe. Returns false if there is no
+ * memory. */
+static bool back_part(struct lo_exports *exports, VIP_MEM_HANDLE handle, unsigned i)
+{
+    const uint32_t each = LO_EXPORTS / LO_EXPORT_PARTS;
+    uint32_t entry = (handle + i) & (LO_EXPORTS - 1);
+    uint32_t backed = vipl_load_relaxed(&exports->backed) | lo_export_part(entry);
+    if (vipl_shm_allocate(&exports->entries[entry - entry % each], each * sizeof(struct lo_export)) != 0) {
+        return false;
+    }
+    vipl_store_release(&exports->backed, backed); /* pairs with entry_at_probe() */
+    return true;
 }
 
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region)
 {
     for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
         struct lo_export *e = entry_at_probe(exports, region->handle, i);
-        if (vipl_load_relaxed(&e->handle) != 0) {
+        if (e == NULL && back_part(exports, region->handle, i)) {
+            e = entry_at_probe(exports, region->handle, i);
+        }
+        if (e == NULL || vipl_load_relaxed(&e->handle) != 0) {
             continue;
         }
         vipl_store_relaxed(&e->tag, region->tag);
@@ -60,7 +83,7 @@ struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HAN
 {
     for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
         struct lo_export *e = entry_at_probe(exports, handle, i);
-        if (vipl_load_relaxed(&e->handle) == handle) {
+        if (e != NULL && vipl_load_relaxed(&e->handle) == handle) {
             vipl_store_ordered(&e->handle, 0); /* before the epoch changes */
             return e;
         }
@@ -74,7 +97,7 @@ bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_ME
     bool is_shut = vipl_load_ordered(&exports->shut) != 0; /* pairs with vipl_lo_regions_end */
     for (unsigned i = 0; handle != 0 && !is_shut && i < LO_EXPORT_PROBES; i++) {
         struct lo_export *e = entry_at_probe((struct lo_exports *)(uintptr_t)exports, handle, i);
-        if (vipl_load_ordered(&e->handle) != handle) {
+        if (e == NULL || vipl_load_ordered(&e->handle) != handle) {
             continue;
         }
         out->rights = vipl_load_relaxed(&e->rights);
@@ -90,12 +113,37 @@ bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_ME
 
 /* --- this NIC handle's table --- */
 
+/* Makes the table. Its parts get memory as regions are exported; where the system cannot allocate a
+ * part of a mapping, all of them have it. */
+static int make_table(struct vipl_shm *shm)
+{
+    static const char label[] = "vipl-exports";
+    struct vipl_shm table;
+    int error = vipl_shm_create_sparse(&table, label, sizeof(struct lo_exports));
+    if (error == 0) {
+        error = vipl_shm_allocate(table.base, offsetof(struct lo_exports, entries));
+        if (error != 0) {
+            vipl_shm_release(&table);
+        }
+    }
+    if (error == ENOTSUP) {
+        error = vipl_shm_create(&table, label, sizeof(struct lo_exports));
+        if (error == 0) {
+            vipl_store_relaxed(&((struct lo_exports *)table.base)->backed, UINT32_MAX);
+        }
+    }
+    if (error == 0) {
+        *shm = table;
+    }
+    return error;
+}
+
 int vipl_lo_own_exports(struct vipl_be_nic *be)
 {
     int error = 0;
     vipl_mutex_lock(&be->exports_lock);
     if (be->exports.base == NULL) {
-        error = vipl_shm_create(&be->exports, "vipl-exports", sizeof(struct lo_exports));
+        error = make_table(&be->exports);
     }
     int fd = be->exports.fd;
     vipl_mutex_unlock(&be->exports_lock);

@@ -19,7 +19,7 @@
 #include "os/os.h"
 #include "vipl/vipl.h"
 
-enum { LO_EXPORTS = 2048, LO_EXPORT_PROBES = 16 };
+enum { LO_EXPORTS = 2048, LO_EXPORT_PROBES = 16, LO_EXPORT_PARTS = 32 };
 
 /* The entry of one region. `handle` is written last and cleared first; 0: the entry is free. */
 struct lo_export {
@@ -41,9 +41,18 @@ struct lo_export {
 struct lo_exports {
     uint32_t epoch; /* incremented each time that something is revoked */
     uint32_t shut;  /* 1: the NIC handle is closing, and all entries are revoked */
-    uint32_t pad[14];
+    /* a bit for each part of the table: the part has memory. Others have no entry, and nobody reads
+     * them, for that would allocate their memory */
+    uint32_t backed;
+    uint32_t pad[13];
     struct lo_export entries[LO_EXPORTS];
 };
+
+/* Returns the bit of the part that an entry is in. */
+static inline uint32_t lo_export_part(uint32_t entry)
+{
+    return UINT32_C(1) << entry / (LO_EXPORTS / LO_EXPORT_PARTS);
+}
 
 enum { LO_ACCESSES = 1024, LO_ACCESS_LINES = 64 };
 
@@ -81,8 +90,8 @@ struct lo_session;
 struct vipl_be_nic;
 struct vipl_region_params;
 
-/* Adds a region. If all its LO_EXPORT_PROBES places are taken the region is left out, and its RDMA
- * goes through the rings. The export lock is held. */
+/* Adds a region. If all its LO_EXPORT_PROBES places are taken, or there is no memory for them, the
+ * region is left out, and its RDMA goes through the rings. The export lock is held. */
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region);
 /* Removes a region, and returns the entry that it had, or NULL. No peer finds the region any more;
  * a peer that has found it may still access it. The export lock is held. */
