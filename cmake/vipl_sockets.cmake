@@ -5,6 +5,11 @@
 set(vipl_sockets_names ${PROJECT_SOURCE_DIR}/src/sockets/sock_names.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${vipl_sockets_names})
 file(READ ${vipl_sockets_names} vipl_sockets_list)
+if(vipl_has_time64) # 32-bit programs may have a time_t of 64 bits, and call other names then
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/sockets/sock_names_time64.h)
+    file(READ ${PROJECT_SOURCE_DIR}/src/sockets/sock_names_time64.h vipl_sockets_list_time64)
+    string(APPEND vipl_sockets_list "${vipl_sockets_list_time64}")
+endif()
 string(REGEX MATCHALL "\nSOCK_(LIST\\(|[A-Z]+\\([^,]+,[ \n]*)[a-zA-Z0-9_]+" vipl_sockets_list "${vipl_sockets_list}")
 list(TRANSFORM vipl_sockets_list REPLACE ".*[ \n,(]([a-zA-Z0-9_]+)$" "\\1")
 list(TRANSFORM vipl_sockets_list PREPEND "LINKER:--wrap=" OUTPUT_VARIABLE vipl_sockets_wraps)

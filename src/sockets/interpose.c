@@ -129,17 +129,23 @@ static ssize_t receive_message(struct sock_conn *conn, struct msghdr *message, i
     return result;
 }
 
-ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+static ssize_t receive_by(ssize_t (*real)(int, struct msghdr *, int), int fd, struct msghdr *message,
+                          int flags)
 {
     ssize_t result;
     ON_CONNECTION(result, fd, receive_message(conn, message, flags));
     if (result == SOCK_KERNEL) {
-        result = SOCK_REAL(recvmsg)(fd, message, flags);
+        result = real(fd, message, flags);
         if (result >= 0) {
             sock_rights_received(message);
         }
     }
     return result;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    return receive_by(SOCK_REAL(recvmsg), fd, message, flags);
 }
 
 static int receive_messages(struct sock_conn *conn, struct mmsghdr *messages, unsigned count, int flags)
@@ -221,14 +227,20 @@ ssize_t sendto(int fd, const void *from, size_t size, int flags, const struct so
     return result == SOCK_KERNEL ? SOCK_REAL(sendto)(fd, from, size, flags, to, length) : sent(result, flags);
 }
 
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+static ssize_t send_by(ssize_t (*real)(int, const struct msghdr *, int), int fd, const struct msghdr *message,
+                       int flags)
 {
     ssize_t result;
     ON_CONNECTION(result, fd, sock_io_send(conn, message->msg_iov, message->msg_iovlen, flags));
     if (result != SOCK_KERNEL) {
         return sent(result, flags);
     }
-    return sock_rights_may_pass(message) ? SOCK_REAL(sendmsg)(fd, message, flags) : -1;
+    return sock_rights_may_pass(message) ? real(fd, message, flags) : -1;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return send_by(SOCK_REAL(sendmsg), fd, message, flags);
 }
 
 static int send_messages(struct sock_conn *conn, struct mmsghdr *messages, unsigned count, int flags)
@@ -349,28 +361,29 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
     return result == SOCK_KERNEL ? SOCK_REAL(getsockopt)(fd, level, name, value, length) : result;
 }
 
-static int set_option(struct sock_conn *conn, int fd, int level, int name, const void *value,
-                      socklen_t length)
+static int set_option(struct sock_conn *conn, int (*real)(int, int, int, const void *, socklen_t), int fd,
+                      int level, int name, const void *value, socklen_t length)
 {
     if (!sock_options_may_set(conn, level, name)) {
         errno = EOPNOTSUPP;
         return -1;
     }
-    int result = SOCK_REAL(setsockopt)(fd, level, name, value, length);
+    int result = real(fd, level, name, value, length);
     if (result == 0) {
         sock_options_set(conn, level, name, value, length);
     }
     return result;
 }
 
-int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+static int set_any_option(int (*real)(int, int, int, const void *, socklen_t), int fd, int level, int name,
+                          const void *value, socklen_t length)
 {
     int result;
-    ON_CONNECTION(result, fd, set_option(conn, fd, level, name, value, length));
+    ON_CONNECTION(result, fd, set_option(conn, real, fd, level, name, value, length));
     if (result != SOCK_KERNEL) {
         return result;
     }
-    result = SOCK_REAL(setsockopt)(fd, level, name, value, length);
+    result = real(fd, level, name, value, length);
     if (result == 0 && sock_options_knows(level, name) && sock_enter()) {
         struct sock_conn *listener = sock_conn_of(fd);
         if (listener != NULL) {
@@ -382,22 +395,32 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
     return result;
 }
 
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+    return set_any_option(SOCK_REAL(setsockopt), fd, level, name, value, length);
+}
+
+static int control_device(int (*real)(int, unsigned long, ...), int fd, unsigned long command, void *argument)
+{
+    int result;
+    ON_CONNECTION(result, fd, sock_options_ioctl(conn, command, argument));
+    if (result != SOCK_KERNEL) {
+        return result;
+    }
+    result = real(fd, command, argument);
+    if (result == 0 && command == FIONBIO) {
+        sock_descriptor_nonblocking(fd, *(const int *)argument != 0);
+    }
+    return result;
+}
+
 int ioctl(int fd, unsigned long command, ...)
 {
     va_list more;
     va_start(more, command);
     void *argument = va_arg(more, void *);
     va_end(more);
-    int result;
-    ON_CONNECTION(result, fd, sock_options_ioctl(conn, command, argument));
-    if (result != SOCK_KERNEL) {
-        return result;
-    }
-    result = SOCK_REAL(ioctl)(fd, command, argument);
-    if (result == 0 && command == FIONBIO) {
-        sock_descriptor_nonblocking(fd, *(const int *)argument != 0);
-    }
-    return result;
+    return control_device(SOCK_REAL(ioctl), fd, command, argument);
 }
 
 static int control(int (*real)(int, int, ...), int fd, int command, void *argument)
@@ -476,6 +499,76 @@ int dup3(int fd, int to, int flags)
     }
     return sock_descriptor_duplicated(fd, SOCK_REAL(dup3)(fd, to, flags));
 }
+
+/* --- a time_t of 64 bits on 32-bit systems --- */
+
+#ifdef SOCK_TIME64
+/* No header declares them under these names. */
+int __fcntl_time64(int fd, int command, ...);
+int __ioctl_time64(int fd, unsigned long command, ...);
+ssize_t __recvmsg64(int fd, struct msghdr *message, int flags);
+ssize_t __sendmsg64(int fd, const struct msghdr *message, int flags);
+int __recvmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags,
+                 struct sock_timespec64 *timeout);
+int __sendmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags);
+int __getsockopt64(int fd, int level, int name, void *value, socklen_t *length);
+int __setsockopt64(int fd, int level, int name, const void *value, socklen_t length);
+
+int __fcntl_time64(int fd, int command, ...)
+{
+    va_list more;
+    va_start(more, command);
+    void *argument = va_arg(more, void *);
+    va_end(more);
+    return control(SOCK_REAL(__fcntl_time64), fd, command, argument);
+}
+
+int __ioctl_time64(int fd, unsigned long command, ...)
+{
+    va_list more;
+    va_start(more, command);
+    void *argument = va_arg(more, void *);
+    va_end(more);
+    return control_device(SOCK_REAL(__ioctl_time64), fd, command, argument);
+}
+
+ssize_t __recvmsg64(int fd, struct msghdr *message, int flags)
+{
+    return receive_by(SOCK_REAL(__recvmsg64), fd, message, flags);
+}
+
+ssize_t __sendmsg64(int fd, const struct msghdr *message, int flags)
+{
+    return send_by(SOCK_REAL(__sendmsg64), fd, message, flags);
+}
+
+int __recvmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags, struct sock_timespec64 *timeout)
+{
+    int result;
+    ON_CONNECTION(result, fd, receive_messages(conn, messages, count, flags));
+    return result == SOCK_KERNEL ? SOCK_REAL(__recvmmsg64)(fd, messages, count, flags, timeout) : result;
+}
+
+int __sendmmsg64(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    int result;
+    ON_CONNECTION(result, fd, send_messages(conn, messages, count, flags));
+    return result == SOCK_KERNEL ? SOCK_REAL(__sendmmsg64)(fd, messages, count, flags)
+                                 : (int)sent(result, flags);
+}
+
+int __getsockopt64(int fd, int level, int name, void *value, socklen_t *length)
+{
+    int result;
+    ON_CONNECTION(result, fd, sock_options_get(conn, level, name, value, length));
+    return result == SOCK_KERNEL ? SOCK_REAL(__getsockopt64)(fd, level, name, value, length) : result;
+}
+
+int __setsockopt64(int fd, int level, int name, const void *value, socklen_t length)
+{
+    return set_any_option(SOCK_REAL(__setsockopt64), fd, level, name, value, length);
+}
+#endif
 
 /* --- the end of the program --- */
 

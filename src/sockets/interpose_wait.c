@@ -23,21 +23,24 @@ static uint64_t deadline_of_ms(int ms)
 }
 
 /* Returns false if the time is none that the kernel accepts. */
-static bool deadline_of(const struct timespec *timeout, uint64_t *deadline)
+static bool deadline_after(int64_t s, int64_t ns, uint64_t *deadline)
 {
     *deadline = VIPL_NO_DEADLINE;
-    if (timeout == NULL) {
-        return true;
-    }
-    if (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= ns_per_s) {
+    if (s < 0 || ns < 0 || ns >= ns_per_s) {
         return false;
     }
     uint64_t now = vipl_now_ns();
     uint64_t most = (VIPL_NO_DEADLINE - now) / (uint64_t)ns_per_s - 1;
-    if ((uint64_t)timeout->tv_sec < most) {
-        *deadline = now + (uint64_t)timeout->tv_sec * (uint64_t)ns_per_s + (uint64_t)timeout->tv_nsec;
+    if ((uint64_t)s < most) {
+        *deadline = now + (uint64_t)s * (uint64_t)ns_per_s + (uint64_t)ns;
     }
     return true;
+}
+
+static bool deadline_of(const struct timespec *timeout, uint64_t *deadline)
+{
+    *deadline = VIPL_NO_DEADLINE;
+    return timeout == NULL || deadline_after(timeout->tv_sec, timeout->tv_nsec, deadline);
 }
 
 static int left(int result)
@@ -86,11 +89,17 @@ int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout
 
 /* --- select --- */
 
+/* What is left of the time, in nanoseconds. */
+static uint64_t time_left(uint64_t deadline)
+{
+    uint64_t now = vipl_now_ns();
+    return deadline == VIPL_NO_DEADLINE || now >= deadline ? 0 : deadline - now;
+}
+
 /* Linux tells how much of the time is left. */
 static void write_time_left(struct timeval *timeout, uint64_t deadline)
 {
-    uint64_t now = vipl_now_ns();
-    uint64_t rest = deadline == VIPL_NO_DEADLINE || now >= deadline ? 0 : deadline - now;
+    uint64_t rest = time_left(deadline);
     timeout->tv_sec = (time_t)(rest / (uint64_t)ns_per_s);
     timeout->tv_usec = (suseconds_t)(rest % (uint64_t)ns_per_s / 1000);
 }
@@ -193,3 +202,73 @@ int epoll_pwait2(int set, struct epoll_event *events, int most, const struct tim
     }
     return left(sock_epoll_wait(set, events, most, vipl_ms_left(deadline), deadline, mask));
 }
+
+/* --- a time_t of 64 bits on 32-bit systems --- */
+
+#ifdef SOCK_TIME64
+/* No header declares them under these names. */
+int __ppoll64(struct pollfd *fds, nfds_t count, const struct sock_timespec64 *timeout, const sigset_t *mask);
+int __select64(int count, fd_set *in, fd_set *out, fd_set *except, struct sock_timeval64 *timeout);
+int __pselect64(int count, fd_set *in, fd_set *out, fd_set *except, const struct sock_timespec64 *timeout,
+                const sigset_t *mask);
+int __epoll_pwait2_time64(int set, struct epoll_event *events, int most,
+                          const struct sock_timespec64 *timeout, const sigset_t *mask);
+
+static bool deadline_of64(const struct sock_timespec64 *timeout, uint64_t *deadline)
+{
+    *deadline = VIPL_NO_DEADLINE;
+    return timeout == NULL ||
+           deadline_after(timeout->tv_sec, timeout->tv_nsec[__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__],
+                          deadline);
+}
+
+int __ppoll64(struct pollfd *fds, nfds_t count, const struct sock_timespec64 *timeout, const sigset_t *mask)
+{
+    uint64_t deadline;
+    if (!sock_poll_is_own(fds, count) || !deadline_of64(timeout, &deadline) || !sock_enter()) {
+        return SOCK_REAL(__ppoll64)(fds, count, timeout, mask);
+    }
+    return left(sock_poll(fds, count, deadline, mask));
+}
+
+int __select64(int count, fd_set *in, fd_set *out, fd_set *except, struct sock_timeval64 *timeout)
+{
+    uint64_t deadline = VIPL_NO_DEADLINE;
+    if (!sock_select_is_own(count, in, out, except) ||
+        (timeout != NULL && !deadline_after(timeout->tv_sec + timeout->tv_usec / 1000000,
+                                            timeout->tv_usec % 1000000 * 1000, &deadline)) ||
+        !sock_enter()) {
+        return SOCK_REAL(__select64)(count, in, out, except, timeout);
+    }
+    int result = left(sock_select(count, in, out, except, deadline, NULL));
+    if (timeout != NULL) {
+        uint64_t rest = time_left(deadline);
+        timeout->tv_sec = (int64_t)(rest / (uint64_t)ns_per_s);
+        timeout->tv_usec = (int64_t)(rest % (uint64_t)ns_per_s / 1000);
+    }
+    return result;
+}
+
+int __pselect64(int count, fd_set *in, fd_set *out, fd_set *except, const struct sock_timespec64 *timeout,
+                const sigset_t *mask)
+{
+    uint64_t deadline;
+    if (!sock_select_is_own(count, in, out, except) || !deadline_of64(timeout, &deadline) || !sock_enter()) {
+        return SOCK_REAL(__pselect64)(count, in, out, except, timeout, mask);
+    }
+    return left(sock_select(count, in, out, except, deadline, mask));
+}
+
+int __epoll_pwait2_time64(int set, struct epoll_event *events, int most,
+                          const struct sock_timespec64 *timeout, const sigset_t *mask)
+{
+    uint64_t deadline;
+    if (!sock_epoll_is_known(set) || !deadline_of64(timeout, &deadline)) {
+        return SOCK_REAL(__epoll_pwait2_time64)(set, events, most, timeout, mask);
+    }
+    if (!sock_enter()) {
+        return stripped(events, SOCK_REAL(__epoll_pwait2_time64)(set, events, most, timeout, mask));
+    }
+    return left(sock_epoll_wait(set, events, most, vipl_ms_left(deadline), deadline, mask));
+}
+#endif

@@ -15,28 +15,48 @@
 #include "sockets/conn.h"
 #include "sockets/io.h"
 
+enum { RCVTIMEO_64 = 66, SNDTIMEO_64 = 67 }; /* with two times 64 bits on each system */
+
 /* The milliseconds of a timeout, rounded up; 0: there is none. */
-static uint32_t milliseconds(const struct timeval *time)
+static uint32_t milliseconds(int64_t s, int64_t us)
 {
     const int64_t most = UINT32_MAX - 1;
-    int64_t ms = (int64_t)time->tv_sec > most / 1000
-                     ? most
-                     : (int64_t)time->tv_sec * 1000 + (time->tv_usec + 999) / 1000;
+    int64_t ms = s > most / 1000 ? most : s * 1000 + (us + 999) / 1000;
     return ms < 0 ? 0 : (uint32_t)ms;
 }
 
 bool sock_options_knows(int level, int name)
 {
-    return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == SO_LINGER);
+    return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == RCVTIMEO_64 ||
+                                   name == SNDTIMEO_64 || name == SO_LINGER);
 }
 
-void sock_options_set(struct sock_conn *conn, int level, int name, const void *value, socklen_t length)
+/* Reads a timeout. Returns false if the option is none. */
+static bool read_timeout(int level, int name, const void *value, socklen_t length, uint32_t *ms)
 {
+    if (level == SOL_SOCKET && (name == RCVTIMEO_64 || name == SNDTIMEO_64) &&
+        length >= 2 * sizeof(int64_t)) {
+        int64_t time[2];
+        memcpy(time, value, sizeof(time));
+        *ms = milliseconds(time[0], time[1]);
+        return true;
+    }
     if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO) &&
         length >= sizeof(struct timeval)) {
         struct timeval time;
         memcpy(&time, value, sizeof(time));
-        vipl_store_relaxed(name == SO_RCVTIMEO ? &conn->receive_ms : &conn->send_ms, milliseconds(&time));
+        *ms = milliseconds(time.tv_sec, time.tv_usec);
+        return true;
+    }
+    return false;
+}
+
+void sock_options_set(struct sock_conn *conn, int level, int name, const void *value, socklen_t length)
+{
+    uint32_t ms;
+    if (read_timeout(level, name, value, length, &ms)) {
+        bool receives = name == SO_RCVTIMEO || name == RCVTIMEO_64;
+        vipl_store_relaxed(receives ? &conn->receive_ms : &conn->send_ms, ms);
     } else if (level == SOL_SOCKET && name == SO_LINGER && length >= sizeof(struct linger)) {
         struct linger linger;
         memcpy(&linger, value, sizeof(linger));

@@ -11,6 +11,7 @@
 #define VIPL_SOCKETS_REAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +23,17 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+
+/* The times of sock_names_time64.h. The nanoseconds are in one half of 64 bits, and the other half
+ * may have anything. */
+struct sock_timespec64 {
+    int64_t tv_sec;
+    int32_t tv_nsec[2];
+};
+struct sock_timeval64 {
+    int64_t tv_sec;
+    int64_t tv_usec;
+};
 
 struct sock_real {
 // NOLINTBEGIN(bugprone-macro-parentheses): these are declarations

@@ -104,3 +104,7 @@ SOCK_NAME(int, epoll_pwait2,
           (int set, struct epoll_event *events, int count, const struct timespec *timeout,
            const sigset_t *mask),
           (set, events, count, timeout, mask))
+
+#ifdef SOCK_TIME64
+#include "sockets/sock_names_time64.h"
+#endif
