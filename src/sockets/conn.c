@@ -36,7 +36,7 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
     conn->device_name = sock_device_name();
     conn->is_remote = conn->is_judged = conn->is_asking = false;
     conn->nonblocking = nonblocking;
-    conn->receive_ms = conn->send_ms = conn->shut = conn->resets = conn->owes = conn->told = 0;
+    conn->receive_ms = conn->send_ms = conn->shut = conn->corked = conn->resets = conn->owes = conn->told = 0;
     conn->kernel = kernel;
     conn->error = 0;
     conn->is_client = conn->is_own = conn->has_part = conn->joins = conn->strips_message = false;

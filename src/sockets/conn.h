@@ -78,6 +78,7 @@ struct sock_conn {
     uint32_t receive_ms; /* SO_RCVTIMEO; 0: none */
     uint32_t send_ms;    /* SO_SNDTIMEO; 0: none */
     uint32_t shut;       /* SOCK_SHUT_...: shutdown() has been called */
+    uint32_t corked;     /* 1: TCP_CORK */
     uint32_t resets;     /* 1: SO_LINGER with 0 seconds: close() aborts */
     uint32_t owes;       /* 1: STRIPPING: the server has ended, and gets T before the first byte */
     uint32_t told;       /* 1: the error of a lost connection has been reported, by a call or SO_ERROR */

@@ -21,6 +21,7 @@ struct transfer {
     size_t bytes; /* of all pieces */
     size_t done;
     bool blocks;
+    bool has_more;     /* MSG_MORE, or TCP_CORK: a send of the program is about to follow */
     uint64_t deadline; /* of the next wait; VIPL_NO_DEADLINE: none */
 };
 
@@ -37,6 +38,7 @@ static bool begin(struct transfer *transfer, struct sock_conn *conn, const struc
     uint32_t ms = vipl_load_relaxed(timeout_ms);
     *transfer = (struct transfer){.conn = conn, .pieces = pieces, .count = count};
     transfer->blocks = (flags & MSG_DONTWAIT) == 0 && vipl_load_relaxed(&conn->nonblocking) == 0;
+    transfer->has_more = (flags & MSG_MORE) != 0 || vipl_load_relaxed(&conn->corked) != 0;
     transfer->deadline = ms == 0 ? VIPL_NO_DEADLINE : vipl_deadline(ms);
     if (count > IOV_MAX) {
         errno = (flags & SOCK_OF_FILES) != 0 ? EINVAL : EMSGSIZE;
@@ -232,7 +234,8 @@ static ssize_t send_moved(struct transfer *transfer)
         struct vipl_iov pieces[PIECES];
         size_t sent = 0;
         unsigned count = next_pieces(transfer, pieces);
-        int error = vipl_stream_send(conn->stream, pieces, count, &sent);
+        int error = transfer->has_more ? vipl_stream_send_more(conn->stream, pieces, count, &sent)
+                                       : vipl_stream_send(conn->stream, pieces, count, &sent);
         if (error == 0) {
             transfer->done += sent;
             continue;

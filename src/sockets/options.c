@@ -57,6 +57,13 @@ void sock_options_set(struct sock_conn *conn, int level, int name, const void *v
     if (read_timeout(level, name, value, length, &ms)) {
         bool receives = name == SO_RCVTIMEO || name == RCVTIMEO_64;
         vipl_store_relaxed(receives ? &conn->receive_ms : &conn->send_ms, ms);
+    } else if (level == IPPROTO_TCP && name == TCP_CORK && length >= sizeof(int)) {
+        int on;
+        memcpy(&on, value, sizeof(on));
+        vipl_store_relaxed(&conn->corked, on != 0);
+        if (on == 0 && sock_conn_state(conn) == SOCK_MOVED) {
+            vipl_stream_push(conn->stream);
+        }
     } else if (level == SOL_SOCKET && name == SO_LINGER && length >= sizeof(struct linger)) {
         struct linger linger;
         memcpy(&linger, value, sizeof(linger));

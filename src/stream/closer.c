@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams that are looked after although their program may make no call: those that it has closed
- * and whose peers have yet to take what was sent, and those that neither send nor receive any more,
- * whose peers are to be reset if they send. Each call that makes progress on their device looks at
- * them too. A program that makes none has a thread that looks, at first after 100 ms and then less
- * and less often, and that sleeps for good while no stream needs it.
+ * and whose peers have yet to take what was sent; those that neither send nor receive any more,
+ * whose peers are to be reset if they send; and those with bytes that wait for more to follow. Each
+ * call that makes progress on their device looks at the first two kinds too. There is a thread that
+ * looks at all, at first after 100 ms and then less and less often, and that sleeps for good while
+ * no stream needs it.
  */
 #include <errno.h>
 
@@ -69,6 +70,17 @@ static struct vipl_stream *hold_first(uint64_t now, bool *overdue)
     return stream;
 }
 
+/* What waits for more has waited long enough. A stream that holds bytes again and again is in the
+ * list from one look to the next: entering it each time would wake the thread each time. */
+static void push_held(struct vipl_stream *stream)
+{
+    vipl_mutex_lock(&stream->lock);
+    vipl_stream_push_locked(stream);
+    stream->held_lately = stream->held > 0;
+    vipl_stream_attend_locked(stream);
+    vipl_mutex_unlock(&stream->lock);
+}
+
 static bool lingers(struct vipl_stream *stream)
 {
     vipl_mutex_lock(&stream->lock);
@@ -86,6 +98,7 @@ static void progress_first(uint64_t now)
         return;
     }
     vipl_stream_progress(stream);
+    push_held(stream);
     if (overdue && lingers(stream)) {
         vipl_log(VIPL_LOG_ERROR,
                  "a closed stream is reset: its peer has not taken what was sent for %d seconds",
@@ -144,7 +157,9 @@ static enum vipl_stream_attended reason_locked(const struct vipl_stream *stream)
     if (stream->state.closing) {
         return VIPL_STREAM_LINGERING;
     }
-    return stream->stopped && stream->state.finishing ? VIPL_STREAM_DEAF : VIPL_STREAM_UNATTENDED;
+    return stream->stopped && stream->state.finishing ? VIPL_STREAM_DEAF
+           : stream->held_lately                      ? VIPL_STREAM_HOLDING
+                                                      : VIPL_STREAM_UNATTENDED;
 }
 
 /* Enters a stream into the list, or removes it; the lock is held. Returns true if the thread may

@@ -204,7 +204,7 @@ size_t vipl_stream_unsent(struct vipl_stream *stream)
 {
     vipl_mutex_lock(&stream->lock);
     vipl_stream_reap_locked(stream);
-    size_t bytes = stream->unsent;
+    size_t bytes = stream->unsent + stream->held;
     vipl_mutex_unlock(&stream->lock);
     return bytes;
 }

@@ -24,6 +24,7 @@ struct vipl_stream_filled {
 /* Why a stream is looked after (closer.c) although its program may make no call. */
 enum vipl_stream_attended {
     VIPL_STREAM_UNATTENDED,
+    VIPL_STREAM_HOLDING,  /* bytes wait for more, or have done so since the last look */
     VIPL_STREAM_DEAF,     /* this end neither sends nor receives: data that comes resets the connection */
     VIPL_STREAM_LINGERING /* closed, and the peer has yet to take what was sent */
 };
@@ -32,8 +33,8 @@ enum vipl_stream_attended {
 struct vipl_stream {
     struct vipl_stream_nic *nic;    /* constant */
     VIP_VI_HANDLE vi;               /* constant */
-    uint32_t generation;            /* constant: of the process that made the stream */
     struct vipl_list nic_link;      /* guarded by the device's lock */
+    uint32_t generation;            /* constant: of the process that made the stream */
     uint32_t users;                 /* guarded by the device's lock */
     struct vipl_list attended_link; /* see closer.c; guarded by its lock */
     uint64_t lingers_since;         /* valid while the stream lingers; guarded by closer.c's lock */
@@ -42,7 +43,6 @@ struct vipl_stream {
     struct vipl_list watches; /* vipl_stream_watch.link */
     uint32_t arrivals;        /* see vipl_stream_arrivals() */
     uint32_t rooms;           /* see vipl_stream_rooms() */
-    bool wants_room;          /* a send did not find enough */
     bool peer_began;          /* the first message with data was the peer's */
     uint32_t sent;            /* counts messages with data that were sent */
 
@@ -62,6 +62,13 @@ struct vipl_stream {
     uint8_t free_slots[VIPL_STREAM_SEND_SLOTS]; /* a stack: what was used last is used next */
     uint32_t free_count;
     size_t unsent; /* bytes in sends that are not complete */
+
+    /* Bytes that wait for more to follow, in the buffer of a send that is not posted. */
+    size_t held; /* 0: none, and there is no such send */
+    uint8_t held_slot;
+    bool holds_on;    /* the program has said that more follows */
+    bool held_lately; /* since closer.c's last look */
+    bool wants_room;  /* a send did not find enough */
 
     struct vipl_stream_offer offered; /* what is left of the memory that the peer offers */
     VIP_MEM_HANDLE offer_region;      /* of the memory that this end offers */
@@ -101,6 +108,8 @@ bool vipl_stream_can_send_locked(struct vipl_stream *stream, enum vipl_stream_me
 /* send.c: sends a message that can be sent, with bytes of the pieces from `offset` on. */
 void vipl_stream_post_locked(struct vipl_stream *stream, enum vipl_stream_message type,
                              const struct vipl_iov *pieces, unsigned count, size_t offset, size_t bytes);
+/* send.c: sends what waits for more if there is a credit for it. */
+void vipl_stream_push_locked(struct vipl_stream *stream);
 /* send.c: sends the acknowledgements, credits and ends that are due and that there are credits
  * for. */
 void vipl_stream_flush_locked(struct vipl_stream *stream);

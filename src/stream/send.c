@@ -28,22 +28,25 @@ bool vipl_stream_can_send_locked(struct vipl_stream *stream, enum vipl_stream_me
     return stream->free_count > 0 && !stream->lost && vipl_stream_may_send(&stream->state, type);
 }
 
-void vipl_stream_post_locked(struct vipl_stream *stream, enum vipl_stream_message type,
-                             const struct vipl_iov *pieces, unsigned count, size_t offset, size_t bytes)
+static char *buffer_of_send(const struct vipl_stream *stream, uint8_t slot)
 {
-    uint8_t slot = stream->free_slots[--stream->free_count];
-    VIP_DESCRIPTOR *d = &stream->sends[slot];
     size_t buffers = (size_t)((char *)(stream->read + 1) - stream->memory + 4095) / 4096 * 4096;
-    char *buffer =
-        stream->memory + buffers + (size_t)(VIPL_STREAM_MESSAGES + slot) * VIPL_STREAM_MESSAGE_BYTES;
-    vipl_stream_gather(buffer, pieces, count, offset, bytes);
+    return stream->memory + buffers + (size_t)(VIPL_STREAM_MESSAGES + slot) * VIPL_STREAM_MESSAGE_BYTES;
+}
+
+/* Posts a send whose bytes are in its buffer. */
+static void post_slot_locked(struct vipl_stream *stream, enum vipl_stream_message type, uint8_t slot,
+                             size_t bytes)
+{
+    VIP_DESCRIPTOR *d = &stream->sends[slot];
     *d = (VIP_DESCRIPTOR){.CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE,
                           .CS.SegCount = bytes > 0,
                           .CS.ImmediateData = vipl_stream_on_send(&stream->state, type)};
-    d->DS[0].Local.Data.Address = buffer;
+    d->DS[0].Local.Data.Address = buffer_of_send(stream, slot);
     d->DS[0].Local.Handle = stream->region;
     d->DS[0].Local.Length = (VIP_UINT32)bytes;
     stream->unsent += bytes;
+    stream->sent += type == VIPL_STREAM_DATA ? 1 : 0;
     if (VipPostSend(stream->vi, d, stream->region) != VIP_SUCCESS) {
         stream->unsent -= bytes;
         stream->free_slots[stream->free_count++] = slot;
@@ -51,13 +54,68 @@ void vipl_stream_post_locked(struct vipl_stream *stream, enum vipl_stream_messag
     }
 }
 
+void vipl_stream_post_locked(struct vipl_stream *stream, enum vipl_stream_message type,
+                             const struct vipl_iov *pieces, unsigned count, size_t offset, size_t bytes)
+{
+    uint8_t slot = stream->free_slots[--stream->free_count];
+    vipl_stream_gather(buffer_of_send(stream, slot), pieces, count, offset, bytes);
+    post_slot_locked(stream, type, slot, bytes);
+}
+
+void vipl_stream_push_locked(struct vipl_stream *stream)
+{
+    if (stream->held > 0 && !stream->lost && vipl_stream_may_send(&stream->state, VIPL_STREAM_DATA)) {
+        size_t bytes = stream->held;
+        stream->held = 0;
+        stream->state.holding = false;
+        post_slot_locked(stream, VIPL_STREAM_DATA, stream->held_slot, bytes);
+    }
+}
+
+/* Adds bytes to those that wait for more. */
+static void hold_locked(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count,
+                        size_t offset, size_t bytes)
+{
+    if (stream->held == 0) {
+        stream->held_slot = stream->free_slots[--stream->free_count];
+        stream->state.holding = true;
+        stream->held_lately = true;
+        vipl_stream_attend_locked(stream);
+    }
+    vipl_stream_gather(buffer_of_send(stream, stream->held_slot) + stream->held, pieces, count, offset,
+                       bytes);
+    stream->held += bytes;
+}
+
 void vipl_stream_flush_locked(struct vipl_stream *stream)
 {
+    if (!stream->holds_on || stream->state.finishing || stream->state.closing) {
+        vipl_stream_push_locked(stream);
+    }
     enum vipl_stream_message type = vipl_stream_due(&stream->state);
     while (type != 0 && vipl_stream_can_send_locked(stream, type)) {
         vipl_stream_post_locked(stream, type, NULL, 0, 0, 0);
         type = vipl_stream_due(&stream->state);
     }
+}
+
+/* Sends a part of the pieces, or has it wait for more. Returns its bytes. */
+static size_t send_part_locked(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count,
+                               size_t offset, size_t bytes)
+{
+    size_t most = stream->state.peer.bytes < VIPL_STREAM_MESSAGE_BYTES ? stream->state.peer.bytes
+                                                                       : VIPL_STREAM_MESSAGE_BYTES;
+    size_t room = most - stream->held;
+    size_t part = bytes < room ? bytes : room;
+    if (stream->held == 0 && (part == room || !stream->holds_on)) {
+        vipl_stream_post_locked(stream, VIPL_STREAM_DATA, pieces, count, offset, part);
+        return part;
+    }
+    hold_locked(stream, pieces, count, offset, part);
+    if (part == room || !stream->holds_on) {
+        vipl_stream_push_locked(stream);
+    }
+    return part;
 }
 
 static int send_locked(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count,
@@ -75,12 +133,7 @@ static int send_locked(struct vipl_stream *stream, const struct vipl_iov *pieces
         return ECONNRESET;
     }
     while (*sent < bytes && stream->begun && vipl_stream_can_send_locked(stream, VIPL_STREAM_DATA)) {
-        size_t most = stream->state.peer.bytes < VIPL_STREAM_MESSAGE_BYTES ? stream->state.peer.bytes
-                                                                           : VIPL_STREAM_MESSAGE_BYTES;
-        size_t part = bytes - *sent < most ? bytes - *sent : most;
-        vipl_stream_post_locked(stream, VIPL_STREAM_DATA, pieces, count, *sent, part);
-        *sent += part;
-        stream->sent++;
+        *sent += send_part_locked(stream, pieces, count, *sent, bytes - *sent);
     }
     stream->wants_room = stream->wants_room || *sent < bytes;
     return *sent > 0 || bytes == 0 ? 0 : stream->lost ? ECONNRESET : EAGAIN;
@@ -90,9 +143,29 @@ int vipl_stream_send(struct vipl_stream *stream, const struct vipl_iov *pieces, 
 {
     *sent = 0;
     vipl_mutex_lock(&stream->lock);
+    stream->holds_on = false;
     int rc = send_locked(stream, pieces, count, sent);
     vipl_mutex_unlock(&stream->lock);
     return rc;
+}
+
+int vipl_stream_send_more(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count,
+                          size_t *sent)
+{
+    *sent = 0;
+    vipl_mutex_lock(&stream->lock);
+    stream->holds_on = true;
+    int rc = send_locked(stream, pieces, count, sent);
+    vipl_mutex_unlock(&stream->lock);
+    return rc;
+}
+
+void vipl_stream_push(struct vipl_stream *stream)
+{
+    vipl_mutex_lock(&stream->lock);
+    stream->holds_on = false;
+    vipl_stream_push_locked(stream);
+    vipl_mutex_unlock(&stream->lock);
 }
 
 void vipl_stream_finish(struct vipl_stream *stream)

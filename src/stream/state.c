@@ -65,11 +65,12 @@ bool vipl_stream_may_send(const struct vipl_stream_state *state, enum vipl_strea
     }
     switch (type) {
     case VIPL_STREAM_DATA:
+        return !state->fin_sent && !state->offering && !state->close_received;
     case VIPL_STREAM_RTS:
     case VIPL_STREAM_FIN:
-        return !state->fin_sent && !state->offering && !state->close_received;
+        return !state->fin_sent && !state->offering && !state->close_received && !state->holding;
     case VIPL_STREAM_CLOSE:
-        return !state->close_sent && !state->offering;
+        return !state->close_sent && !state->offering && !state->holding;
     case VIPL_STREAM_ACK:
         return state->acks_due > 0;
     case VIPL_STREAM_DONE:

@@ -77,6 +77,7 @@ struct vipl_stream_state {
     bool close_received;
     bool offering; /* an RTS was sent, and its DONE has not come */
     bool offered;  /* an RTS came, and its DONE has not been sent */
+    bool holding;  /* bytes of the program wait for more, and go before what comes after them */
     /* What the owner wants to be sent as soon as there is a credit for it: */
     bool finishing; /* a FIN */
     bool closing;   /* a CLOSE */

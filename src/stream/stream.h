@@ -96,6 +96,12 @@ void vipl_stream_begin(struct vipl_stream *stream, struct vipl_stream_window pee
  * peer has closed; ECONNRESET: the connection is lost. No signal is raised.
  */
 int vipl_stream_send(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count, size_t *sent);
+/* The same if more is about to follow: what does not fill a message may wait for that, until
+ * vipl_stream_send(), vipl_stream_push(), the end of the stream, or for about a second. */
+int vipl_stream_send_more(struct vipl_stream *stream, const struct vipl_iov *pieces, unsigned count,
+                          size_t *sent);
+/* Sends what waits for more. */
+void vipl_stream_push(struct vipl_stream *stream);
 /*
  * Receive what is there. *received is 0 at the end of the stream: the peer has finished, and all
  * has been received. `peek` leaves the bytes where they are. EAGAIN: nothing is there; ECONNRESET:

@@ -220,6 +220,36 @@ TEST_CASE("a file is sent")
     CHECK(receive(pair.server, 5) == text.substr(10, 5));
 }
 
+TEST_CASE("what is sent while a socket is corked, or before more, comes with what follows")
+{
+    const auto is_one_message = [](bool by_option) {
+        Pair pair;
+        const int on = 1, off = 0;
+        if (by_option) {
+            must(setsockopt(pair.client, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)) == 0);
+        }
+        must(send(pair.client, "head ", 5, by_option ? 0 : MSG_MORE) == 5);
+        must(send(pair.client, "body", 4, 0) == 4);
+        if (by_option) {
+            must(setsockopt(pair.client, IPPROTO_TCP, TCP_CORK, &off, sizeof(off)) == 0);
+        }
+        std::string text(9, '\0');
+        const ssize_t got = recv(pair.server, &text[0], text.size(), 0);
+        must(got > 0 && text.compare(0, static_cast<size_t>(got), std::string("head body"), 0,
+                                     static_cast<size_t>(got)) == 0);
+        return got == 9;
+    };
+    // The kernel, and the library, send after a while what nothing follows.
+    for (const bool by_option : {false, true}) {
+        CHECK(eventually([&] { return is_one_message(by_option); }));
+        Pair pair;
+        const int on = 1;
+        must(!by_option || setsockopt(pair.client, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)) == 0);
+        must(send(pair.client, "alone", 5, by_option ? 0 : MSG_MORE) == 5);
+        CHECK(receive(pair.server, 5) == "alone");
+    }
+}
+
 TEST_CASE("time limits of a socket")
 {
     Pair pair;

@@ -80,6 +80,13 @@ public:
         const int rc = vipl_stream_send(stream_, &piece, 1, &sent);
         return rc == 0 ? static_cast<long>(sent) : -rc;
     }
+    /** The same if more is to follow; all of it is taken. */
+    void hold(const std::string &text) const
+    {
+        vipl_iov piece = {const_cast<char *>(text.data()), text.size()};
+        size_t sent = 0;
+        must(vipl_stream_send_more(stream_, &piece, 1, &sent) == 0 && sent == text.size());
+    }
     long try_receive(std::string &text, size_t most, bool peek = false) const
     {
         text.resize(most);

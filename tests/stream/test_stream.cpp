@@ -175,6 +175,62 @@ TEST_CASE("many small messages in one direction return their credits")
     CHECK(right);
 }
 
+TEST_CASE("bytes that wait for more come in one message with it")
+{
+    const auto first_message = [](const std::function<void(Stream &)> &rest) {
+        Pair pair;
+        pair.one.hold("head ");
+        pair.one.hold("and ");
+        rest(pair.one);
+        must(pair.two.await(VIPL_STREAM_READABLE));
+        return vipl_stream_pending(pair.two);
+    };
+    // A look of the thread comes between if this one stands still for long.
+    CHECK(eventually([&] { return first_message([](Stream &s) { s.send("body"); }) == 13; }));
+    CHECK(eventually([&] { return first_message([](Stream &s) { vipl_stream_push(s); }) == 9; }));
+    CHECK(eventually([&] { return first_message([](Stream &s) { vipl_stream_finish(s); }) == 9; }));
+    CHECK(eventually([&] { return first_message([](Stream &s) { s.close(); }) == 9; }));
+    CHECK(
+        eventually([&] { return first_message([](Stream &s) { must(vipl_stream_unsent(s) >= 9); }) == 9; }));
+    CHECK(vipl_stream_drain(static_cast<int>(vipl_test::patience())));
+}
+
+TEST_CASE("bytes that wait for more keep their place, however many they are")
+{
+    Pair pair;
+    const std::string text = pattern(3 * kWindow);
+    auto reader = std::async(std::launch::async, [&] { return pair.two.receive(text.size() + 1); });
+    for (size_t at = 0; at < text.size();) {
+        const size_t part = std::min<size_t>(text.size() - at, 1 + at % 30011);
+        vipl_iov piece = {const_cast<char *>(&text[at]), part};
+        size_t sent = 0;
+        const int rc = at % 3 == 0 ? vipl_stream_send(pair.one, &piece, 1, &sent)
+                                   : vipl_stream_send_more(pair.one, &piece, 1, &sent);
+        REQUIRE((rc == 0 || rc == EAGAIN));
+        REQUIRE(pair.one.await(VIPL_STREAM_WRITABLE));
+        at += sent;
+    }
+    vipl_stream_finish(pair.one);
+    CHECK(reader.get() == text);
+}
+
+TEST_CASE("bytes that wait for more come before the end, also without a credit for them at first")
+{
+    Pair pair;
+    const std::string text = pattern(kWindow);
+    pair.one.hold("first ");
+    for (size_t at = 0; at < text.size();) {
+        const long n = pair.one.try_send(text.substr(at, 1000));
+        if (n < 0) {
+            break; // the window is full
+        }
+        at += static_cast<size_t>(n);
+    }
+    vipl_stream_finish(pair.one);
+    CHECK(pair.two.receive(text.size() + 100).substr(0, 6) == "first ");
+    CHECK((pair.two.events() & VIPL_STREAM_BROKEN) == 0);
+}
+
 TEST_CASE("the end of one direction comes after its bytes, and the other direction goes on")
 {
     Pair pair;
