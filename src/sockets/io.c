@@ -11,7 +11,7 @@
 #include "sockets/conn.h"
 #include "sockets/signals.h"
 
-enum { PIECES = 16, FILE_BYTES = 65536, DISCARD_BYTES = 4096 };
+enum { PIECES = 16, FILE_BYTES = 65536, FEW_BYTES = 8192, DISCARD_BYTES = 4096 };
 
 /* A call that goes on until it has moved enough bytes. */
 struct transfer {
@@ -286,7 +286,8 @@ ssize_t sock_io_send(struct sock_conn *conn, const struct iovec *pieces, size_t 
 
 ssize_t sock_io_send_file(struct sock_conn *conn, int from, off64_t *offset, size_t size)
 {
-    char *bytes = vipl_alloc(FILE_BYTES);
+    char few[FEW_BYTES]; /* an allocation of many bytes is a mapping, which costs more than the call */
+    char *bytes = size <= sizeof(few) ? few : vipl_alloc(FILE_BYTES);
     size_t done = 0;
     ssize_t result = bytes == NULL ? fail(ENOMEM) : 0;
     off64_t at = offset != NULL ? *offset : lseek64(from, 0, SEEK_CUR);
@@ -307,7 +308,9 @@ ssize_t sock_io_send_file(struct sock_conn *conn, int from, off64_t *offset, siz
             break;
         }
     }
-    vipl_free(bytes);
+    if (bytes != few) {
+        vipl_free(bytes);
+    }
     if (done > 0 && offset != NULL) {
         *offset = at;
     } else if (done > 0) {
