@@ -123,10 +123,10 @@ static struct sim_card *card_of(struct sim *sim, const uint8_t *mac)
     return NULL;
 }
 
-static void pass_wire(struct sim *sim, struct sim_card *to, const uint8_t *frame, uint32_t bytes)
+static void pass_wire(struct sim *sim, struct sim_card *to, uint64_t at, const uint8_t *frame, uint32_t bytes)
 {
     struct rnic_fate fate;
-    rnic_impair_decide(&to->wire, sim->now, bytes, &fate);
+    rnic_impair_decide(&to->wire, at, bytes, &fate);
     for (unsigned i = 0; i < fate.copies; i++) {
         uint8_t *copy = must(malloc(bytes));
         memcpy(copy, frame, bytes);
@@ -189,7 +189,7 @@ static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
     struct sim_card *from = context;
     struct sim_card *to = card_of(from->sim, frame);
     if (to != NULL) {
-        pass_wire(from->sim, to, frame, bytes);
+        pass_wire(from->sim, to, rnic_card_now(&from->card), frame, bytes);
     }
 }
 

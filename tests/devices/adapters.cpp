@@ -46,7 +46,7 @@ bool efe_transmits(void *context, const std::uint8_t *frame, std::uint32_t bytes
         adapter.world.captured->emplace_back(adapter.world.now, Bytes(frame, frame + bytes));
     }
     add_to_trace(adapter, frame, bytes);
-    return rnic_switch_send(&adapter.sw, adapter.world.now, frame, bytes);
+    return rnic_switch_send(&adapter.sw, adapter.world.now, adapter.world.now, frame, bytes);
 }
 
 bool is_right(const Stream &stream, const efe_header &header, const std::uint8_t *payload)
@@ -314,7 +314,7 @@ void Adapter::run()
 
 std::uint64_t Adapter::deadline() const
 {
-    return std::min(efe_deadline(&efe), rnic_switch_deadline(&sw));
+    return std::min(efe_deadline(&efe), rnic_switch_deadline(&sw, true));
 }
 
 // --- The world -----------------------------------------------------------------------------------

@@ -186,7 +186,11 @@ void Host::interrupt(void *context, unsigned fn, unsigned vector)
 
 void Host::transmit(void *context, const std::uint8_t *frame, std::uint32_t bytes)
 {
-    static_cast<Host *>(context)->wire.emplace_back(frame, frame + bytes);
+    Host &host = *static_cast<Host *>(context);
+    host.wire.emplace_back(frame, frame + bytes);
+    if (host.record) {
+        host.left.push_back(host.now);
+    }
 }
 
 void Host::transaction(void *context, const rnic_transaction *transaction)

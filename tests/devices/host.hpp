@@ -60,7 +60,8 @@ public:
     std::map<unsigned, std::array<unsigned, RNIC_VECTORS>> interrupts;
     std::function<bool(unsigned fn, std::uint64_t iova, std::uint32_t bytes, bool write)> allows;
     std::function<void(unsigned fn, std::uint64_t iova, std::uint32_t bytes, bool write)> moved;
-    std::deque<Bytes> wire; ///< frames that left and have not been fetched
+    std::deque<Bytes> wire;          ///< frames that left and have not been fetched
+    std::vector<std::uint64_t> left; ///< while transactions are recorded: when each frame left
     Host *peer = nullptr;
 
 private:

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
-// What things cost, and whether time passes for it.
+// What things cost, and whether time passes for it; what the engines do at the same time, and where
+// they wait for each other.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "devices/two.hpp"
+
+extern "C" {
+#include "devices/rnic/card/port.h"
+}
 
 using namespace card;
 
@@ -43,7 +49,66 @@ std::uint64_t time_of_write(rnic_card_profile profile, std::uint32_t bytes)
     return last - start;
 }
 
+Work write_back(const Two &two, std::uint32_t length)
+{
+    Work work = two.write(length);
+    work.segments = {two.in_b(0, length)};
+    work.remote_address = two.mem_a;
+    work.remote_stag = two.tag_a;
+    return work;
+}
+
+/** When the last payload was stored in memory, as the transactions say. */
+std::uint64_t last_store(const Host &host)
+{
+    std::uint64_t last = 0;
+    for (const Crossing &transaction : host.transactions) {
+        const bool payload = transaction.kind == RNIC_TRANSACTION_DMA_WRITE && transaction.bytes > 1000;
+        last = payload ? transaction.time : last;
+    }
+    return last;
+}
+
+constexpr unsigned kWrites = 8;
+constexpr std::uint32_t kWriteBytes = 64000;
+
+/** How long writes from a to b take in simulated time, with as many from b to a or without. */
+std::uint64_t time_of_writes(rnic_card_profile profile, bool both)
+{
+    Two two(with(profile, true));
+    two.host.run_for(1000000);
+    two.host.record = two.other->record = true;
+    const std::uint64_t start = two.host.now;
+    for (unsigned i = 0; i < kWrites; ++i) {
+        two.a.post(two.pair->qp_a, two.write(kWriteBytes), false);
+        if (both) {
+            two.b.post(two.pair->qp_b, write_back(two, kWriteBytes), false);
+        }
+    }
+    two.a.ring(two.pair->qp_a);
+    two.b.ring(two.pair->qp_b);
+    for (unsigned i = 0; i < kWrites; ++i) {
+        REQUIRE(two.next_a().status == 0);
+    }
+    const std::uint64_t last = std::max(last_store(two.host), last_store(*two.other));
+    REQUIRE(last > start);
+    return last - start;
+}
+
 } // namespace
+
+TEST_CASE("a port moves one run of bytes at a time", "[card]")
+{
+    rnic_port port{0, 400, 0};
+    CHECK(rnic_port_takes(&port, 2048) == 5120);
+    CHECK(rnic_port_move(&port, 1000, 2048) == 6120);
+    CHECK(rnic_port_move(&port, 2000, 400) == 7120);  // waits for the first
+    CHECK(rnic_port_move(&port, 9000, 400) == 10000); // does not
+    CHECK(rnic_port_move(&port, 500, 0) == 500);
+    CHECK(port.free == 10000);
+    rnic_port any{0, 0, 0};
+    CHECK(rnic_port_move(&any, 77, 1 << 30) == 77);
+}
 
 TEST_CASE("without simulated time costs are only added up", "[card]")
 {
@@ -99,4 +164,59 @@ TEST_CASE("a card with simulated time does not run ahead of its caller by more t
         REQUIRE(due < two.host.now + 100000);
         two.host.now = due;
     }
+}
+
+TEST_CASE("what a card sends and receives at once shares the memory's port, or has one each way", "[card]")
+{
+    // One port of 400 MB/s, of which a direction alone can use 330 MB/s: 1.65 times as long, not
+    // twice.
+    const std::uint64_t one = time_of_writes(RNIC_PROFILE_MARTINI_2002, false);
+    const std::uint64_t both = time_of_writes(RNIC_PROFILE_MARTINI_2002, true);
+    CHECK(both > one * 14 / 10);
+    CHECK(both < one * 19 / 10);
+    // PCI Express has a port each way: the other direction costs next to nothing.
+    CHECK(time_of_writes(RNIC_PROFILE_EXPETHER_2008, true) <
+          time_of_writes(RNIC_PROFILE_EXPETHER_2008, false) * 12 / 10);
+}
+
+TEST_CASE("transactions are in the order of their times while engines overlap", "[card]")
+{
+    Two two(with(RNIC_PROFILE_MARTINI_2002, true));
+    two.host.record = true;
+    for (unsigned i = 0; i < kWrites; ++i) {
+        two.a.post(two.pair->qp_a, two.write(kWriteBytes), false);
+        two.b.post(two.pair->qp_b, write_back(two, kWriteBytes), false);
+    }
+    two.a.ring(two.pair->qp_a);
+    two.b.ring(two.pair->qp_b);
+    for (unsigned i = 0; i < kWrites; ++i) {
+        REQUIRE(two.next_a().status == 0);
+    }
+    std::uint64_t last = 0;
+    for (const Crossing &transaction : two.host.transactions) {
+        REQUIRE(transaction.time >= last);
+        last = transaction.time;
+    }
+}
+
+TEST_CASE("a frame leaves when its engine has made it, also by a perfect wire", "[card]")
+{
+    Two two(with(RNIC_PROFILE_MARTINI_2002, true));
+    two.host.run_for(1000000);
+    char error[100];
+    REQUIRE(rnic_card_impair(&two.host.card, "", error, sizeof error));
+    two.host.record = true;
+    two.host.left.clear();
+    two.host.transactions.clear();
+    two.post_a(two.write(4000));
+    const std::uint64_t start = two.host.now;
+    two.next_a();
+    std::uint64_t read = 0;
+    for (const Crossing &transaction : two.host.transactions) {
+        const bool payload = transaction.kind == RNIC_TRANSACTION_DMA_READ && transaction.bytes == 4000;
+        read = payload ? transaction.time : read;
+    }
+    CHECK(read >= start + 10000); // 4,000 bytes at 400 MB/s
+    REQUIRE_FALSE(two.host.left.empty());
+    CHECK(two.host.left[0] == read);
 }

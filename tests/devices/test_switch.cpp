@@ -49,10 +49,10 @@ public:
     }
     bool send(std::uint64_t now, const Bytes &frame)
     {
-        return rnic_switch_send(&sw, now, frame.data(), static_cast<std::uint32_t>(frame.size()));
+        return rnic_switch_send(&sw, now, now, frame.data(), static_cast<std::uint32_t>(frame.size()));
     }
     const rnic_switch_counters &counted() const { return *rnic_switch_counted(&sw); }
-    std::uint64_t deadline() const { return rnic_switch_deadline(&sw); }
+    std::uint64_t deadline() const { return rnic_switch_deadline(&sw, true); }
 
     rnic_switch sw{};
     std::vector<Bytes> left, arrived;
@@ -212,4 +212,40 @@ TEST_CASE("frames of impossible lengths are taken and go nowhere", "[switch]")
     CHECK(sw.counted().lost == 2);
     CHECK(sw.send(0, Switch::frame(false, 0, 'a', 524)));
     CHECK(sw.left.size() == 1);
+}
+
+TEST_CASE("a frame that is not ready yet leaves when it is, also by a perfect wire", "[switch]")
+{
+    Switch sw("");
+    const Bytes out = Switch::frame(false, 0, 'a'), in = Switch::frame(true, 1, 'b');
+    REQUIRE(rnic_switch_send(&sw.sw, 1000, 1500, out.data(), static_cast<std::uint32_t>(out.size())));
+    REQUIRE(rnic_switch_send(&sw.sw, 1000, 1600, in.data(), static_cast<std::uint32_t>(in.size())));
+    CHECK(sw.left.empty());
+    CHECK(sw.deadline() == 1500);
+    CHECK(rnic_switch_advance(&sw.sw, 1599, 9) == 0);
+    CHECK(sw.left.size() == 1);
+    CHECK(rnic_switch_advance(&sw.sw, 1600, 9) == 1);
+}
+
+TEST_CASE("frames that came by the wire wait in their queues until the adapter takes them", "[switch]")
+{
+    Switch sw("", 16);
+    const Bytes mine = Switch::frame(true, 1, 'a'), other = Switch::frame(false, 1, 'b');
+    const auto take = [&sw](const Bytes &frame, std::size_t bytes) {
+        return rnic_switch_take(&sw.sw, frame.data(), static_cast<std::uint32_t>(bytes));
+    };
+    CHECK(take(mine, mine.size()));
+    CHECK(take(other, other.size())); // EFE counts it as not ours
+    CHECK_FALSE(take(mine, EFE_PAYLOAD_AT - 1));
+    const Bytes longest(EFE_ETHERNET_BYTES + 9001);
+    CHECK_FALSE(take(longest, longest.size()));
+    CHECK(rnic_switch_deadline(&sw.sw, true) == 0);
+    CHECK(rnic_switch_deadline(&sw.sw, false) == UINT64_MAX);
+    CHECK(rnic_switch_advance(&sw.sw, 0, 0) == 0);
+    CHECK(rnic_switch_advance(&sw.sw, 0, 9) == 2);
+    CHECK(sw.arrived == std::vector<Bytes>{mine, other});
+    for (unsigned i = 0; i < 20; ++i) {
+        CHECK(take(mine, mine.size()));
+    }
+    CHECK(sw.counted().overflow == 4);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "devices/rnic/card/config.h"
+#include "devices/rnic/card/cost.h"
 #include "devices/rnic/card/cq.h"
 #include "devices/rnic/card/dma.h"
 #include "devices/rnic/card/doorbell.h"
@@ -82,6 +83,7 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     state->link_up = true;
     state->interrupt_due = UINT64_MAX;
     state->control_due = UINT64_MAX;
+    rnic_cost_init(card);
     rnic_pbl_init(card);
     rnic_wire_init(card);
     rnic_fault_plan(card, "", NULL, 0);
@@ -254,14 +256,42 @@ static void end_cut_functions(struct rnic_card *card)
     }
 }
 
-/* With simulated costs, work that would begin after `now` is left for later. */
+/* A step of the send engine, if it is free. */
+static uint32_t run_sender(struct rnic_card *card, uint32_t (*step)(struct rnic_card *card, uint32_t most),
+                           uint32_t most)
+{
+    if (!rnic_cost_is_free(card, RNIC_ENGINE_SEND)) {
+        return 0;
+    }
+    rnic_cost_begin(card, RNIC_ENGINE_SEND);
+    uint32_t done = step(card, most);
+    rnic_cost_end(card);
+    return done;
+}
+
+/* Operations of the engines that are free now; the others are left for later. */
 static uint32_t work(struct rnic_card *card, uint32_t most)
 {
     uint32_t done = rnic_wire_advance(card, most);
-    done += rnic_commands_run(card, most < COMMANDS ? most : COMMANDS);
-    done += rnic_round_robin_run(card, most);
+    done += run_sender(card, rnic_commands_run, most < COMMANDS ? most : COMMANDS);
+    done += run_sender(card, rnic_round_robin_run, most);
     end_cut_functions(card);
     return done;
+}
+
+/* What is due and is no frame, turn or command. */
+static void look_around(struct rnic_card *card)
+{
+    bool free = rnic_cost_is_free(card, RNIC_ENGINE_RECEIVE);
+    rnic_cost_begin(card, RNIC_ENGINE_RECEIVE);
+    rnic_cq_advance(card);
+    rnic_scan(card);
+    if (free) {
+        rnic_wire_retry(card);
+    }
+    rnic_interrupt_advance(card);
+    rnic_qp_advance(card);
+    rnic_cost_end(card);
 }
 
 void rnic_card_advance(struct rnic_card *card, uint64_t now)
@@ -269,7 +299,6 @@ void rnic_card_advance(struct rnic_card *card, uint64_t now)
     struct rnic_state *state = rnic_state(card);
     uint32_t done = 0;
     uint32_t part_done = 1;
-    bool simulated = state->config.simulated;
     state->now = now > state->now ? now : state->now;
     state->advances++;
     state->kick = false;
@@ -280,13 +309,9 @@ void rnic_card_advance(struct rnic_card *card, uint64_t now)
     if (rnic_fault_link_returns(card)) {
         rnic_event_link(card, true);
     }
-    rnic_cq_advance(card);
-    rnic_scan(card);
-    rnic_wire_retry(card);
-    rnic_interrupt_advance(card);
-    rnic_qp_advance(card);
-    while (part_done > 0 && done < RNIC_BUDGET && (!simulated || state->now <= now)) {
-        part_done = work(card, simulated ? 1 : RNIC_BUDGET - done);
+    look_around(card);
+    while (part_done > 0 && done < RNIC_BUDGET) {
+        part_done = work(card, state->config.simulated ? 1 : RNIC_BUDGET - done);
         done += part_done;
     }
     state->kick = state->kick || part_done > 0;
@@ -303,12 +328,19 @@ uint64_t rnic_card_deadline(const struct rnic_card *card)
     if (state->removed) {
         return UINT64_MAX;
     }
-    uint64_t due = state->kick || rnic_schedule_any(card) ? 0 : state->interrupt_due;
+    bool sends = rnic_schedule_any(card) && rnic_cost_is_free(card, RNIC_ENGINE_SEND);
+    uint64_t due = state->kick || sends ? 0 : state->interrupt_due;
+    due = min_deadline(due, rnic_cost_deadline(card));
     due = min_deadline(due, state->control_due);
     due = min_deadline(due, rnic_wire_deadline(card));
     due = min_deadline(due, rnic_qp_deadline(card));
     due = min_deadline(due, rnic_fault_deadline(card));
     return due < state->now ? state->now : due;
+}
+
+uint64_t rnic_card_now(const struct rnic_card *card)
+{
+    return rnic_cost_now(card);
 }
 
 bool rnic_card_sleep(struct rnic_card *card)

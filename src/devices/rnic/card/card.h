@@ -64,7 +64,7 @@ enum rnic_transaction_kind {
     RNIC_TRANSACTION_SLEEP /* value 1: the card falls asleep; 0: it wakes */
 };
 struct rnic_transaction {
-    uint64_t time; /* of the model, in nanoseconds */
+    uint64_t time; /* of the model, in nanoseconds; never before that of an earlier transaction */
     enum rnic_transaction_kind kind;
     uint16_t fn;
     uint8_t bar;      /* of registers */
@@ -159,6 +159,10 @@ void rnic_card_advance(struct rnic_card *card, uint64_t now);
 /* Returns when rnic_card_advance() has to be called again. A time that is not later than `now` of
  * the last call: at once. UINT64_MAX: never, unless something happens. */
 uint64_t rnic_card_deadline(const struct rnic_card *card);
+
+/* Returns the model's time: in a callback, when what the callback is about happens. With simulated
+ * time that may be later than `now` of the last call. */
+uint64_t rnic_card_now(const struct rnic_card *card);
 
 /*
  * Makes the card sleep: stores ASLEEP, then scans all doorbells once more. Returns false if there

@@ -13,7 +13,10 @@ enum { BUS_MASTER = 4 };
 void rnic_transact(struct rnic_card *card, struct rnic_transaction transaction)
 {
     if (card->host->transaction != NULL) {
-        transaction.time = rnic_state(card)->now;
+        struct rnic_state *state = rnic_state(card);
+        uint64_t now = rnic_cost_now(card);
+        state->crossed = now > state->crossed ? now : state->crossed;
+        transaction.time = state->crossed;
         card->host->transaction(card->context, &transaction);
     }
 }

@@ -16,7 +16,8 @@ bool rnic_dma_write(struct rnic_card *card, unsigned fn, uint32_t object, uint64
  * written before. */
 bool rnic_dma_publish(struct rnic_card *card, unsigned fn, uint32_t object, uint64_t iova, uint32_t value);
 
-/* Something crosses the card's edge, now; the time is filled in. */
+/* Something crosses the card's edge, now. The time is filled in: the clock of the engine that does
+ * it, or the time of the transaction before it if that is later. */
 void rnic_transact(struct rnic_card *card, struct rnic_transaction transaction);
 
 #endif

@@ -107,7 +107,7 @@ enum rnic_turn rnic_reads_turn(struct rnic_card *card, uint32_t qp)
                            .stag = read->sink_stag,
                            .offset = read->sink_offset + row->read_moved};
     vipl_ddp_write(payload, &ddp);
-    rnic_cost_request(card, row->fn, row->read_moved == 0);
+    rnic_cost_frame(card, row->fn, RNIC_ENGINE_SEND, row->read_moved == 0);
     commit_response(card, qp, bytes, left);
     return RNIC_TURN_SENT;
 }

@@ -248,7 +248,7 @@ enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp)
     if (payload == NULL) {
         return RNIC_TURN_BLOCKED;
     }
-    rnic_cost_request(card, row->fn, !request->begun);
+    rnic_cost_frame(card, row->fn, RNIC_ENGINE_SEND, !request->begun);
     if (request->work.opcode == RNIC_WORK_READ) {
         return send_read_request(card, request, payload);
     }

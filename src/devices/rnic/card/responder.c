@@ -504,7 +504,7 @@ bool rnic_responder_take(struct rnic_card *card, uint32_t flow, const struct efe
     }
     bool taken = take_segment(&a);
     if (taken) {
-        rnic_cost_arrival(card, header->to_fn);
+        rnic_cost_frame(card, header->to_fn, RNIC_ENGINE_RECEIVE, (header->flags & EFE_FIRST) != 0);
     }
     return taken;
 }

@@ -12,6 +12,7 @@
 #define DEVICES_RNIC_CARD_STATE_H
 
 #include "devices/rnic/card/card.h"
+#include "devices/rnic/card/port.h"
 #include "devices/rnic/efe/efe.h"
 #include "devices/rnic/efe/switch.h"
 #include "rnic/registers.h"
@@ -383,15 +384,33 @@ struct rnic_pbl {
     uint32_t first[RNIC_PBL_ORDERS]; /* by order: the first free block of 2^order entries, plus 1 */
 };
 
+/* The engines and ports of the cost model; cost.c. */
+enum rnic_engine_kind {
+    RNIC_ENGINE_SEND,    /* executes commands, and makes frames */
+    RNIC_ENGINE_RECEIVE, /* takes frames, and completes what they acknowledge */
+    RNIC_ENGINES
+};
+enum rnic_port_kind {
+    RNIC_PORT_HOST,        /* host memory, over the bus */
+    RNIC_PORT_HOST_WRITES, /* where the bus has a port for each direction */
+    RNIC_PORTS
+};
+
 struct rnic_state {
     struct rnic_card_config config;
-    uint64_t now; /* of the last advance; with simulated costs it runs ahead while the card works */
+    uint64_t now;     /* of the last advance */
+    uint64_t clock;   /* of the engine whose operation this is */
+    uint64_t crossed; /* the time of the last transaction */
+    struct rnic_engine engines[RNIC_ENGINES];
+    struct rnic_port port[RNIC_PORTS];
     uint64_t random;
     uint32_t advances;
     uint8_t kick; /* there is more to do at once */
     uint8_t link_up;
     uint8_t removed; /* a fault: registers read all ones */
     uint8_t sleeping;
+    uint8_t engine; /* whose operation this is; RNIC_ENGINES: none's */
+    uint8_t reserved8[7];
     struct rnic_numbers qps;
     struct rnic_numbers cqs;
     struct rnic_numbers mrs;

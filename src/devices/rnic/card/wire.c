@@ -124,7 +124,7 @@ static bool on_transmit(void *context, const uint8_t *frame, uint32_t bytes)
     struct rnic_switch wire = switch_of(card);
     rnic_wire_count(card);
     rnic_state(card)->last_sender = vipl_get16(frame + FROM_FN_AT);
-    if (!rnic_switch_send(&wire, now_of(card), frame, bytes)) {
+    if (!rnic_switch_send(&wire, now_of(card), rnic_cost_now(card), frame, bytes)) {
         return false;
     }
     tell_frame(card, RNIC_TRANSACTION_FRAME_SENT, frame, bytes);
@@ -154,9 +154,14 @@ static void on_arrive(void *context, const uint8_t *frame, uint32_t bytes)
 
 void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
 {
-    if (rnic_state(card)->link_up && !rnic_state(card)->removed) {
-        on_arrive(card, frame, bytes);
-        rnic_state(card)->kick = true;
+    struct rnic_state *state = rnic_state(card);
+    struct rnic_switch wire = switch_of(card);
+    if (state->link_up && !state->removed) {
+        /* in simulated time the frame waits for its turn in the receive engine */
+        if (!state->config.simulated || !rnic_switch_take(&wire, frame, bytes)) {
+            on_arrive(card, frame, bytes);
+        }
+        state->kick = true;
     }
 }
 
@@ -285,7 +290,13 @@ uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most)
     struct efe efe = rnic_flow_efe(card);
     struct rnic_switch wire = switch_of(card);
     efe_advance(&efe, now_of(card));
-    uint32_t done = rnic_switch_advance(&wire, now_of(card), most);
+    rnic_switch_advance(&wire, now_of(card), 0);
+    uint32_t done = 0;
+    if (rnic_cost_is_free(card, RNIC_ENGINE_RECEIVE)) {
+        rnic_cost_begin(card, RNIC_ENGINE_RECEIVE);
+        done = rnic_switch_advance(&wire, now_of(card), most);
+        rnic_cost_end(card);
+    }
     efe_unblock(&efe, now_of(card));
     rnic_wire_count(card);
     return done;
@@ -311,6 +322,6 @@ uint64_t rnic_wire_deadline(const struct rnic_card *card)
     struct efe efe = rnic_flow_efe(card);
     struct rnic_switch wire = switch_of(card);
     uint64_t flows = efe_deadline(&efe);
-    uint64_t frames = rnic_switch_deadline(&wire);
+    uint64_t frames = rnic_switch_deadline(&wire, rnic_cost_is_free(card, RNIC_ENGINE_RECEIVE));
     return flows < frames ? flows : frames;
 }

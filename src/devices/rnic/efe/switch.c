@@ -263,10 +263,11 @@ static void frame_hold(struct state *s, const uint8_t *frame, uint32_t bytes, ui
     held_add(s, due, index);
 }
 
-static void frame_impair(struct state *s, uint64_t now, const uint8_t *frame, uint32_t bytes, uint32_t target)
+static void frame_impair(struct state *s, uint64_t ready, const uint8_t *frame, uint32_t bytes,
+                         uint32_t target)
 {
     struct rnic_fate fate;
-    rnic_impair_decide(&s->impair, now, bytes, &fate);
+    rnic_impair_decide(&s->impair, ready, bytes, &fate);
     if (fate.overflow) {
         s->counters.overflow++;
     } else if (fate.copies == 0) {
@@ -279,7 +280,8 @@ static void frame_impair(struct state *s, uint64_t now, const uint8_t *frame, ui
     }
 }
 
-bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, const uint8_t *frame, uint32_t bytes)
+bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
+                      uint32_t bytes)
 {
     struct state *s = state_of(sw);
     if (bytes < EFE_PAYLOAD_AT || bytes > EFE_ETHERNET_BYTES + s->config.mtu) {
@@ -291,12 +293,28 @@ bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, const uint8_t *frame
         s->counters.refused++;
         return false;
     }
-    if (!s->perfect) {
-        frame_impair(s, now, frame, bytes, target);
+    if (!s->perfect || ready > now) {
+        frame_impair(s, ready, frame, bytes, target);
     } else if (target != NONE) {
         queue_append(s, frame_keep(s, frame, bytes, target));
     } else {
         frame_leave(sw, frame, bytes);
+    }
+    return true;
+}
+
+bool rnic_switch_take(struct rnic_switch *sw, const uint8_t *frame, uint32_t bytes)
+{
+    struct state *s = state_of(sw);
+    if (bytes < EFE_PAYLOAD_AT || bytes > EFE_ETHERNET_BYTES + s->config.mtu) {
+        return false;
+    }
+    uint32_t target = frame_target(s, frame);
+    uint32_t index = frame_keep(s, frame, bytes, target == NONE ? s->config.functions : target);
+    if (index != NONE) {
+        queue_append(s, index);
+    } else {
+        s->counters.overflow++;
     }
     return true;
 }
@@ -329,10 +347,10 @@ uint32_t rnic_switch_advance(struct rnic_switch *sw, uint64_t now, uint32_t most
     return count;
 }
 
-uint64_t rnic_switch_deadline(const struct rnic_switch *sw)
+uint64_t rnic_switch_deadline(const struct rnic_switch *sw, bool takes)
 {
     struct state *s = state_of(sw);
-    if (s->turn != NONE) {
+    if (takes && s->turn != NONE) {
         return 0;
     }
     return s->held_count > 0 ? heap_of(s)[0].due : UINT64_MAX;

@@ -62,14 +62,23 @@ void rnic_switch_impair(struct rnic_switch *sw, const struct rnic_impair_config 
 /*
  * Takes a frame of EFE that this adapter sends. False: no room now; there may be after the next
  * rnic_switch_advance(). A frame that is longer than the MTU allows, or shorter than its headers,
- * is taken and counted as lost.
+ * is taken and counted as lost. `ready`: when the adapter has finished making the frame; `now`, or
+ * later.
  */
-bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, const uint8_t *frame, uint32_t bytes);
+bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
+                      uint32_t bytes);
+/*
+ * Takes a frame that has come by the wire into the queue of its function, or of the adapter, from
+ * which rnic_switch_advance() hands it out. Without a free buffer the frame is lost. Returns false,
+ * and takes nothing, if the frame is longer than the MTU allows or shorter than its headers.
+ */
+bool rnic_switch_take(struct rnic_switch *sw, const uint8_t *frame, uint32_t bytes);
 /* Lets what is due leave or join its queue, then hands out at most `most` frames of the queues,
  * function by function. Returns how many it handed out. */
 uint32_t rnic_switch_advance(struct rnic_switch *sw, uint64_t now, uint32_t most);
-/* When something is due: 0: at once; UINT64_MAX: nothing is. */
-uint64_t rnic_switch_deadline(const struct rnic_switch *sw);
+/* When something is due: 0: at once; UINT64_MAX: nothing is. `takes`: the adapter takes frames out
+ * of the queues now; otherwise these are left out. */
+uint64_t rnic_switch_deadline(const struct rnic_switch *sw, bool takes);
 const struct rnic_switch_counters *rnic_switch_counted(const struct rnic_switch *sw);
 
 #endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Two cards, or one, with a queue pair at each end and one more for the other direction. */
+#include "rate.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "devices/rnic/efe/frame.h"
+#include "endpoint.h"
+#include "iwarp/rdmap.h"
+#include "sim.h"
+
+enum { LEAST_MESSAGES = 32, MOST_MESSAGES = 400, LEAST_BYTES = 4 << 20, DIRECTIONS = 2 };
+
+struct traffic {
+    const struct rate_setup *setup;
+    struct sim *sim;
+    struct vipl_rnic *rnics[2];
+    struct endpoint from[DIRECTIONS], to[DIRECTIONS];
+    unsigned directions;
+};
+
+uint32_t rate_mtu(uint32_t frame_bytes)
+{
+    return frame_bytes + VIPL_DDP_TAGGED_BYTES + EFE_HEADER_BYTES + EFE_CRC_BYTES;
+}
+
+static void traffic_init(struct traffic *traffic, const struct rate_setup *setup)
+{
+    unsigned cards = setup->one_card ? 1 : 2;
+    struct sim_config config = {.cards = cards, .mtu = setup->mtu, .profile = setup->profile, .wire = ""};
+    *traffic =
+        (struct traffic){.setup = setup, .sim = sim_create(&config), .directions = setup->both ? 2 : 1};
+    for (unsigned i = 0; i < cards; i++) {
+        endpoint_must("open_rnic", vipl_rnic_start(sim_function(traffic->sim, i), &traffic->rnics[i]));
+    }
+    for (unsigned i = 0; i < traffic->directions; i++) {
+        struct vipl_rnic *there = traffic->rnics[setup->one_card ? 0 : 1 - i];
+        endpoint_init(&traffic->from[i], traffic->rnics[setup->one_card ? 0 : i], setup->bytes);
+        endpoint_init(&traffic->to[i], there, setup->bytes);
+        endpoint_connect(&traffic->from[i], &traffic->to[i]);
+        memset(traffic->from[i].memory, 0x5A + (int)i, setup->bytes);
+    }
+}
+
+static void traffic_fini(struct traffic *traffic)
+{
+    for (unsigned i = 0; i < traffic->directions; i++) {
+        int differs = memcmp(traffic->from[i].memory, traffic->to[i].memory, traffic->setup->bytes);
+        endpoint_must("what was written", differs != 0 ? EIO : 0);
+        endpoint_fini(&traffic->from[i]);
+        endpoint_fini(&traffic->to[i]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        if (traffic->rnics[i] != NULL) {
+            vipl_rnic_close(traffic->rnics[i]);
+        }
+    }
+    sim_destroy(traffic->sim);
+}
+
+/* Posts what fits, and takes what is complete. Returns true if that are all of the messages. */
+static bool move_on(struct traffic *traffic, unsigned direction, uint64_t messages)
+{
+    struct endpoint *from = &traffic->from[direction];
+    while (from->posted < messages && from->posted - from->done < traffic->setup->depth &&
+           endpoint_post(from, &traffic->to[direction], traffic->setup->bytes)) {
+    }
+    sim_run(traffic->sim);
+    endpoint_take(from);
+    return from->done == messages;
+}
+
+double rate_of_writes(const struct rate_setup *setup)
+{
+    struct traffic traffic;
+    uint64_t messages = LEAST_MESSAGES + LEAST_BYTES / setup->bytes;
+    messages = messages < MOST_MESSAGES ? messages : MOST_MESSAGES;
+    traffic_init(&traffic, setup);
+    uint64_t begun = sim_now(traffic.sim);
+    for (;;) {
+        bool all = true;
+        for (unsigned i = 0; i < traffic.directions; i++) {
+            all = move_on(&traffic, i, messages) && all;
+        }
+        if (all) {
+            break;
+        }
+        endpoint_must("an event that is to come", sim_go_on(traffic.sim) ? 0 : ETIMEDOUT);
+    }
+    double took = (double)(sim_now(traffic.sim) - begun);
+    traffic_fini(&traffic);
+    return (double)messages * setup->bytes * 1e3 / took;
+}

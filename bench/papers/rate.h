@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* How fast RDMA Writes are between models of the card, in simulated time. */
+#ifndef BENCH_RATE_H
+#define BENCH_RATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "devices/rnic/card/card.h"
+
+struct rate_setup {
+    enum rnic_card_profile profile;
+    uint32_t mtu;
+    uint32_t bytes; /* of a message */
+    unsigned depth; /* messages that are outstanding */
+    bool one_card;  /* the card writes to itself; otherwise one card to another */
+    bool both;      /* in both directions at once */
+};
+
+/* Bytes of a message in each frame, as EFE's MTU has it. */
+uint32_t rate_mtu(uint32_t frame_bytes);
+/* The rate of each direction, in millions of bytes in a second, from the first post to the last
+ * completion. Ends the process with a message if something fails, or arrives wrong. */
+double rate_of_writes(const struct rate_setup *setup);
+
+#endif
