@@ -19,12 +19,13 @@ void endpoint_must(const char *what, int error)
     }
 }
 
-void endpoint_init(struct endpoint *end, struct vipl_rnic *rnic, uint32_t bytes)
+void endpoint_init(struct endpoint *end, struct vipl_rnic *rnic, uint32_t bytes, uint8_t *memory)
 {
     memset(end, 0, sizeof(*end));
     end->rnic = rnic;
-    end->bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-    end->memory = aligned_alloc(PAGE, end->bytes);
+    end->bytes = memory != NULL ? bytes : (bytes + PAGE - 1) / PAGE * PAGE;
+    end->owns = memory == NULL;
+    end->memory = memory != NULL ? memory : aligned_alloc(PAGE, end->bytes);
     endpoint_must("memory", end->memory == NULL ? ENOMEM : 0);
     memset(end->memory, 0, end->bytes);
     endpoint_must("allocate_pd", vipl_rnic_allocate_pd(rnic, &end->pd));
@@ -71,7 +72,9 @@ void endpoint_fini(struct endpoint *end)
     endpoint_must("destroy_cq", vipl_rnic_destroy_cq(end->cq));
     endpoint_must("free_mr", vipl_rnic_free_mr(end->rnic, &end->mr));
     vipl_rnic_free_pd(end->rnic, &end->pd);
-    free(end->memory);
+    if (end->owns) {
+        free(end->memory);
+    }
 }
 
 static void connect_to(struct endpoint *end, const struct endpoint *peer)

@@ -20,6 +20,7 @@ struct endpoint {
     struct vipl_rnic_mr mr;
     uint8_t *memory;
     uint32_t bytes;  /* of the memory */
+    bool owns;       /* the memory is this endpoint's own */
     uint64_t posted; /* RDMA Writes */
     uint64_t done;   /* of them, complete, in order */
     bool drained;
@@ -28,7 +29,8 @@ struct endpoint {
 /* Ends the process if `error`, an errno value, is not 0. */
 void endpoint_must(const char *what, int error);
 
-void endpoint_init(struct endpoint *end, struct vipl_rnic *rnic, uint32_t bytes);
+/* `memory`: where; NULL: memory of its own. */
+void endpoint_init(struct endpoint *end, struct vipl_rnic *rnic, uint32_t bytes, uint8_t *memory);
 /* The queue pair ends, and what it had; the function stays open. */
 void endpoint_fini(struct endpoint *end);
 void endpoint_connect(struct endpoint *end, struct endpoint *peer);

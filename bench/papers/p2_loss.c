@@ -66,8 +66,8 @@ static void pair_init(struct pair *pair, double loss)
     pair->sim = sim_create(&config);
     pair->rnics[0] = start(pair->sim, 0);
     pair->rnics[1] = start(pair->sim, 1);
-    endpoint_init(&pair->from, pair->rnics[0], MESSAGE_BYTES);
-    endpoint_init(&pair->to, pair->rnics[1], MESSAGE_BYTES);
+    endpoint_init(&pair->from, pair->rnics[0], MESSAGE_BYTES, NULL);
+    endpoint_init(&pair->to, pair->rnics[1], MESSAGE_BYTES, NULL);
     endpoint_connect(&pair->from, &pair->to);
 }
 
@@ -239,8 +239,8 @@ static bool share_table(const struct options *options)
         rnics[i] = start(sim, i);
     }
     for (unsigned i = 0; i < 2; i++) {
-        endpoint_init(&from[i], rnics[i], MESSAGE_BYTES);
-        endpoint_init(&to[i], rnics[2], MESSAGE_BYTES);
+        endpoint_init(&from[i], rnics[i], MESSAGE_BYTES, NULL);
+        endpoint_init(&to[i], rnics[2], MESSAGE_BYTES, NULL);
         endpoint_connect(&from[i], &to[i]);
     }
     share(sim, from, to, time, bytes);

@@ -113,8 +113,8 @@ static double post_by(const struct options *options, bool mapped, double *sample
     uint8_t *doorbells = pci->doorbells;
     pci->doorbells = mapped ? doorbells : NULL;
     endpoint_must("open_rnic", vipl_rnic_start(pci, &rnic));
-    endpoint_init(&from, rnic, BYTES);
-    endpoint_init(&to, rnic, BYTES);
+    endpoint_init(&from, rnic, BYTES, NULL);
+    endpoint_init(&to, rnic, BYTES, NULL);
     endpoint_connect(&from, &to);
     double time = post_time(&from, &to, samples, options->samples);
     endpoint_fini(&from);

@@ -8,13 +8,17 @@
 
 #include "devices/rnic/card/card.h"
 
+/* Where source and target are. */
+enum rate_memory { RATE_HOST, RATE_DRAM, RATE_SRAM };
+
 struct rate_setup {
     enum rnic_card_profile profile;
     uint32_t mtu;
     uint32_t bytes; /* of a message */
     unsigned depth; /* messages that are outstanding */
-    bool one_card;  /* the card writes to itself; otherwise one card to another */
-    bool both;      /* in both directions at once */
+    enum rate_memory memory;
+    bool one_card; /* the card writes to itself; otherwise one card to another */
+    bool both;     /* in both directions at once */
 };
 
 /* Bytes of a message in each frame, as EFE's MTU has it. */

@@ -26,6 +26,8 @@ struct sim_card {
     struct rnic_card card;
     void *area;
     uint8_t *bar2;
+    uint8_t *bar4;
+    size_t bar4_bytes;
     uint8_t mac[6];
     struct rnic_impair wire; /* to this card */
     struct range maps[MAX_MAPS];
@@ -232,7 +234,7 @@ static int pci_reset(struct rnic_pci *pci)
 {
     struct sim_card *card = of(pci);
     rnic_card_detach(&card->card, 0);
-    rnic_card_attach(&card->card, 0, card->bar2);
+    rnic_card_attach(&card->card, 0, card->bar2, card->bar4);
     return 0;
 }
 
@@ -376,6 +378,8 @@ static void power_up(struct sim *sim, unsigned number, const struct sim_config *
         .frames = 8192,
         .mtu = config->mtu,
         .mac = {0x02, 0, 0, 0, 0, (uint8_t)(number + 1)},
+        .dram_bytes = SIM_DRAM_BYTES,
+        .sram_bytes = SIM_SRAM_BYTES,
         .seed = number + 1,
         .profile = config->profile,
         .simulated = true,
@@ -387,11 +391,18 @@ static void power_up(struct sim *sim, unsigned number, const struct sim_config *
     memset(card->area, 0, bytes);
     card->bar2 =
         must(mmap(NULL, RNIC_BAR2_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    card->pci =
-        (struct rnic_pci){.ops = &pci_ops, .doorbells = card->bar2, .dma = "simulated", .linear = true};
+    card->bar4_bytes = (size_t)rnic_card_bar4_bytes(&made);
+    card->bar4 = must(aligned_alloc(64, card->bar4_bytes));
+    memset(card->bar4, 0, card->bar4_bytes);
+    card->pci = (struct rnic_pci){.ops = &pci_ops,
+                                  .doorbells = card->bar2,
+                                  .device = card->bar4,
+                                  .device_bytes = card->bar4_bytes,
+                                  .dma = "simulated",
+                                  .linear = true};
     set_wire(card, config->wire, number);
     rnic_card_init(&card->card, card->area, &made, &host, card);
-    rnic_card_attach(&card->card, 0, card->bar2);
+    rnic_card_attach(&card->card, 0, card->bar2, card->bar4);
 }
 
 struct sim *sim_create(const struct sim_config *config)
@@ -412,6 +423,7 @@ void sim_destroy(struct sim *sim)
     }
     for (unsigned i = 0; i < sim->card_count; i++) {
         munmap(sim->cards[i].bar2, RNIC_BAR2_BYTES);
+        free(sim->cards[i].bar4);
         free(sim->cards[i].area);
     }
     free(sim->heap);

@@ -14,7 +14,8 @@
 #include "backends/rnic/verbs/verbs.h"
 #include "devices/rnic/card/card.h"
 
-enum { SIM_MAX_CARDS = 4 };
+/* Each card has so much device memory, the DRAM first. */
+enum { SIM_MAX_CARDS = 4, SIM_DRAM_BYTES = 2 << 20, SIM_SRAM_BYTES = 16 << 10 };
 
 struct sim;
 

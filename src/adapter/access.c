@@ -5,17 +5,18 @@
 #include "adapter/adapter.h"
 #include "base/little.h"
 
-uint64_t rnic_region_bytes(unsigned region)
+uint64_t rnic_region_bytes(const struct rnic_function *function, unsigned region)
 {
     return region == VFU_REGION_BAR0       ? RNIC_BAR0_BYTES
            : region == VFU_REGION_BAR0 + 2 ? RNIC_BAR2_BYTES
+           : region == VFU_REGION_BAR0 + 4 ? function->bar4.bytes
            : region == VFU_REGION_CONFIG   ? RNIC_CONFIG_BYTES
                                            : 0;
 }
 
-bool rnic_access_is_valid(const struct vfu_access *access)
+bool rnic_access_is_valid(const struct rnic_function *function, const struct vfu_access *access)
 {
-    uint64_t bytes = rnic_region_bytes(access->region);
+    uint64_t bytes = rnic_region_bytes(function, access->region);
     return access->bytes <= RNIC_MAX_ACCESS && access->bytes <= bytes &&
            access->offset <= bytes - access->bytes;
 }

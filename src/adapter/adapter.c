@@ -52,6 +52,12 @@ static void interrupt(void *context, unsigned fn, unsigned vector)
     }
 }
 
+static void clear_memory(void *context, unsigned fn)
+{
+    const struct rnic_function *f = function_of(context, fn);
+    vipl_shm_clear(f->bar4.base, f->bar4.bytes);
+}
+
 static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
 {
     struct rnic_adapter *a = context;
@@ -72,14 +78,16 @@ static const struct rnic_card_host host = {.dma_read = read_memory,
                                            .dma_publish = publish_word,
                                            .interrupt = interrupt,
                                            .transmit = transmit,
-                                           .is_gone = program_is_gone};
+                                           .is_gone = program_is_gone,
+                                           .clear = clear_memory};
 static const struct rnic_card_host logging_host = {.dma_read = read_memory,
                                                    .dma_write = write_memory,
                                                    .dma_publish = publish_word,
                                                    .interrupt = interrupt,
                                                    .transmit = transmit,
                                                    .transaction = transaction,
-                                                   .is_gone = program_is_gone};
+                                                   .is_gone = program_is_gone,
+                                                   .clear = clear_memory};
 
 /* --- its life --- */
 

@@ -63,6 +63,7 @@ void rnic_function_init(struct rnic_function *function, struct rnic_adapter *ada
     function->channel.fd = -1;
     function->process = -1;
     function->bar2.fd = -1;
+    function->bar4.fd = -1;
     function->socket_source.ready = socket_ready;
     function->process_source.ready = process_ready;
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
@@ -95,6 +96,7 @@ static void forget_program(struct rnic_function *f)
     }
     vfu_channel_close(&f->channel);
     vipl_shm_release(&f->bar2);
+    vipl_shm_release(&f->bar4);
     vipl_free(f->kept);
     rnic_function_init(f, f->adapter, f->number);
 }
@@ -105,13 +107,17 @@ int rnic_function_attach(struct rnic_function *function, int fd)
     function->kept = vipl_alloc(RNIC_MAX_KEPT * sizeof(*function->kept));
     error = error == 0 && function->kept == NULL ? ENOMEM : error;
     error = error == 0 ? vipl_shm_create_sparse(&function->bar2, "rnic-doorbells", RNIC_BAR2_BYTES) : error;
+    uint64_t bar4 = rnic_card_bar4_bytes(&function->adapter->config);
+    if (error == 0 && bar4 > 0) {
+        error = vipl_shm_create_sparse(&function->bar4, "rnic-memory", (size_t)bar4);
+    }
     error = error == 0 ? watch_program(function) : error;
     if (error != 0) {
         forget_program(function);
         return error;
     }
     rnic_dma_init(&function->dma);
-    rnic_card_attach(&function->adapter->card, function->number, function->bar2.base);
+    rnic_card_attach(&function->adapter->card, function->number, function->bar2.base, function->bar4.base);
     function->adapter->users++;
     return 0;
 }
@@ -132,7 +138,7 @@ void rnic_function_reset(struct rnic_function *function)
 {
     rnic_card_detach(&function->adapter->card, function->number);
     vipl_shm_clear(function->bar2.base, function->bar2.bytes);
-    rnic_card_attach(&function->adapter->card, function->number, function->bar2.base);
+    rnic_card_attach(&function->adapter->card, function->number, function->bar2.base, function->bar4.base);
     function->vectors_changed = true;
 }
 

@@ -57,6 +57,7 @@ struct rnic_function {
     /* becomes readable when the program has ended; -1: the system has no such descriptors */
     int process;
     struct vipl_shm bar2;
+    struct vipl_shm bar4; /* device memory; base NULL: the card has none */
     struct rnic_dma dma;
     int events[RNIC_VECTORS]; /* -1: none */
     struct rnic_exchange exchange;
@@ -91,9 +92,9 @@ void rnic_function_resume(struct rnic_function *function);
 enum { RNIC_CONFIG_BYTES = 4096 };
 
 /* Returns the size of a region; 0: there is no such region. */
-uint64_t rnic_region_bytes(unsigned region);
+uint64_t rnic_region_bytes(const struct rnic_function *function, unsigned region);
 /* Returns true if the whole access lies in a region. */
-bool rnic_access_is_valid(const struct vfu_access *access);
+bool rnic_access_is_valid(const struct rnic_function *function, const struct vfu_access *access);
 void rnic_access_read(struct rnic_function *function, const struct vfu_access *access, uint8_t *out);
 void rnic_access_write(struct rnic_function *function, const struct vfu_access *access, const uint8_t *in);
 

@@ -29,7 +29,10 @@ const char rnic_options_help[] =
     "  --mac ADDRESS      of the card, xx:xx:xx:xx:xx:xx (the interface's, or one of the\n"
     "                     machine, the user and the socket's path)\n"
     "  --mtu BYTES        payload of a frame, 576 to 9000 (9000, or the wire's)\n"
-    "  --profile NAME     costs that are added up: none, expether2008, martini2002, modern (none)\n"
+    "  --dram BYTES       device memory of each function, a multiple of 4096 up to 1G; 0: none (16M)\n"
+    "  --sram BYTES       low-latency device memory, up to 1M (16K)\n"
+    "  --profile NAME     costs that are added up: none, expether2008, martini2002, modern, capture2020\n"
+    "                     (none)\n"
     "  --seed NUMBER      of everything that is random about the card\n"
     "  --log FILE         what crosses the card's edge: text if it ends in .txt, else pcapng\n"
     "  --spin US          how long it goes on looking for something to do before it sleeps (50; 0 on one "
@@ -84,7 +87,7 @@ static bool read_mac(const char *value, uint8_t mac[6])
 
 static bool read_profile(const char *value, enum rnic_card_profile *out)
 {
-    static const char *const names[] = {"none", "expether2008", "martini2002", "modern"};
+    static const char *const names[] = {"none", "expether2008", "martini2002", "modern", "capture2020"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(value, names[i]) == 0) {
             *out = (enum rnic_card_profile)i;
@@ -123,6 +126,35 @@ static bool set_mtu(struct rnic_options *o, const char *value)
 {
     o->adapter.has_mtu = read_u32(value, 576, 9000, &o->adapter.card.mtu);
     return o->adapter.has_mtu;
+}
+/* A number of pages' bytes; K, M and G may stand behind it. */
+static bool read_pages(const char *value, uint32_t most, uint32_t *out)
+{
+    static const char units[] = "KMG";
+    char digits[16];
+    size_t length = strspn(value, "0123456789");
+    const char *unit = value[length] != '\0' ? strchr(units, value[length]) : NULL;
+    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    uint64_t number;
+    if (length >= sizeof(digits) || (value[length] != '\0' && (unit == NULL || value[length + 1] != '\0'))) {
+        return false;
+    }
+    memcpy(digits, value, length);
+    digits[length] = '\0';
+    if (!parse_number(digits, 0, UINT64_C(1) << 40, &number) || number > most >> shift ||
+        (number << shift) % RNIC_MEMORY_UNIT != 0) {
+        return false;
+    }
+    *out = (uint32_t)(number << shift);
+    return true;
+}
+static bool set_dram(struct rnic_options *o, const char *value)
+{
+    return read_pages(value, RNIC_DRAM_MOST, &o->adapter.card.dram_bytes);
+}
+static bool set_sram(struct rnic_options *o, const char *value)
+{
+    return read_pages(value, RNIC_SRAM_MOST, &o->adapter.card.sram_bytes);
 }
 static bool set_profile(struct rnic_options *o, const char *value)
 {
@@ -188,6 +220,8 @@ static const struct option known[] = {{"socket", set_socket, RNIC_OPTIONS_RUN, t
                                       {"functions", set_functions, RNIC_OPTIONS_RUN, true},
                                       {"mac", set_mac, RNIC_OPTIONS_RUN, true},
                                       {"mtu", set_mtu, RNIC_OPTIONS_RUN, true},
+                                      {"dram", set_dram, RNIC_OPTIONS_RUN, true},
+                                      {"sram", set_sram, RNIC_OPTIONS_RUN, true},
                                       {"profile", set_profile, RNIC_OPTIONS_RUN, true},
                                       {"seed", set_seed, RNIC_OPTIONS_RUN, true},
                                       {"spin", set_spin, RNIC_OPTIONS_RUN, true},

@@ -87,12 +87,12 @@ static int serve_region_info(struct rnic_function *f, const struct vfu_message *
     if (!vfu_region_info_read(m->payload, m->bytes, &info) || info.index >= VFU_REGIONS) {
         return reply_status(f, m, EINVAL);
     }
-    info.bytes = rnic_region_bytes(info.index);
+    info.bytes = rnic_region_bytes(f, info.index);
     info.flags = info.bytes > 0 ? VFU_REGION_CAN_READ | VFU_REGION_CAN_WRITE : 0;
     info.offset = 0;
-    if (info.index == VFU_REGION_BAR0 + 2) {
+    if (info.index == VFU_REGION_BAR0 + 2 || (info.index == VFU_REGION_BAR0 + 4 && info.bytes > 0)) {
         info.flags |= VFU_REGION_CAN_MAP;
-        reply.fd = f->bar2.fd;
+        reply.fd = info.index == VFU_REGION_BAR0 + 2 ? f->bar2.fd : f->bar4.fd;
     }
     vfu_region_info_write(reply.payload, &info);
     return send_reply(f, &m->header, 0, &reply);
@@ -257,7 +257,7 @@ static int serve_read(struct rnic_function *f, const struct vfu_message *m)
 {
     struct vfu_access access;
     struct reply reply = {.fd = -1, .bytes = VFU_ACCESS_BYTES, .data = f->adapter->data};
-    if (!vfu_access_read(m->payload, m->bytes, &access) || !rnic_access_is_valid(&access)) {
+    if (!vfu_access_read(m->payload, m->bytes, &access) || !rnic_access_is_valid(f, &access)) {
         return reply_status(f, m, EINVAL);
     }
     if (!may_read(f, &access)) {
@@ -282,7 +282,7 @@ static int serve_write(struct rnic_function *f, const struct vfu_message *m)
 {
     struct vfu_access access;
     struct reply reply = {.fd = -1, .bytes = VFU_ACCESS_BYTES};
-    if (!vfu_access_read(m->payload, m->bytes, &access) || !rnic_access_is_valid(&access) ||
+    if (!vfu_access_read(m->payload, m->bytes, &access) || !rnic_access_is_valid(f, &access) ||
         m->bytes - VFU_ACCESS_BYTES < access.bytes) {
         return reply_status(f, m, EINVAL);
     }
@@ -295,7 +295,7 @@ static int serve_write(struct rnic_function *f, const struct vfu_message *m)
 }
 
 /* True: all of it are stores of 8 bytes at most to where there are registers. */
-static bool check_multi(const struct vfu_message *m, uint64_t *count)
+static bool check_multi(const struct rnic_function *f, const struct vfu_message *m, uint64_t *count)
 {
     *count = m->bytes < VFU_MULTI_BYTES ? 0 : vipl_get_little64(m->payload);
     bool good = m->bytes >= VFU_MULTI_BYTES && *count <= (m->bytes - VFU_MULTI_BYTES) / VFU_MULTI_ONE_BYTES &&
@@ -304,7 +304,7 @@ static bool check_multi(const struct vfu_message *m, uint64_t *count)
         struct vfu_access access;
         good = vfu_access_read(m->payload + VFU_MULTI_BYTES + i * VFU_MULTI_ONE_BYTES, VFU_MULTI_ONE_BYTES,
                                &access) &&
-               access.bytes <= RNIC_KEPT_BYTES && rnic_access_is_valid(&access);
+               access.bytes <= RNIC_KEPT_BYTES && rnic_access_is_valid(f, &access);
     }
     return good;
 }
@@ -313,7 +313,7 @@ static int serve_write_multi(struct rnic_function *f, const struct vfu_message *
 {
     struct reply reply = {.fd = -1, .bytes = VFU_MULTI_BYTES};
     uint64_t count;
-    if (!check_multi(m, &count)) {
+    if (!check_multi(f, m, &count)) {
         return reply_status(f, m, EINVAL);
     }
     if (count > RNIC_MAX_KEPT - f->kept_count) {

@@ -28,6 +28,8 @@ void rnic_adapter_defaults(struct rnic_adapter_config *config)
                                              .flows = 1024,
                                              .frames = 16384,
                                              .mtu = 9000,
+                                             .dram_bytes = 16 << 20,
+                                             .sram_bytes = 16 << 10,
                                              .profile = RNIC_PROFILE_NONE};
     config->spin_ns = vipl_cpu_count() > 1 ? SPIN_NS : 0;
     (void)vipl_entropy(&config->card.seed, sizeof(config->card.seed));

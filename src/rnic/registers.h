@@ -53,7 +53,7 @@ enum {
     RNIC_CAPS_NEVER_SLEEPS = 0x1,
     RNIC_CAPS_BOTF = 0x2, /* Programmed I/O by windows; reserved, 0. */
     RNIC_CAPS_AOTF = 0x4, /* Programmed I/O by single stores; reserved, 0. */
-    RNIC_CAPS_DEVICE_MEMORY = 0x8, /* BAR4 is there; reserved, 0. */
+    RNIC_CAPS_DEVICE_MEMORY = 0x8, /* There is device memory, BAR4. */
     RNIC_CAPS_BIG_ENDIAN = 0x10, /* CTRL.BYTE_ORDER may be set; always 1. */
     RNIC_REG_MAX_QPS = 0x00C, /* ro; Queue pairs of the card, all functions together. */
     RNIC_REG_MAX_CQS = 0x010, /* ro; Completion queues, likewise. */
@@ -70,8 +70,8 @@ enum {
     RNIC_READ_SLOTS_IRD_MASK = 0xFFFF, /* of the field */
     RNIC_READ_SLOTS_ORD_SHIFT = 16, /* Outbound. */
     RNIC_READ_SLOTS_ORD_MASK = 0xFFFF, /* of the field, when it has been shifted */
-    RNIC_REG_DRAM_BYTES = 0x038, /* ro; Device memory; reserved. */
-    RNIC_REG_SRAM_BYTES = 0x03C, /* ro; Low-latency device memory; reserved. */
+    RNIC_REG_DRAM_BYTES = 0x038, /* ro; Device memory of the function, from offset 0 of BAR4 on. */
+    RNIC_REG_SRAM_BYTES = 0x03C, /* ro; Low-latency device memory, behind it. */
     RNIC_REG_CTRL = 0x040, /* rw; Control. */
     /*
      * The function works. Ring bases and the byte order are taken over when it is set, and
@@ -276,7 +276,10 @@ enum {
  */
 enum {
     RNIC_CMD_MR_REALM = 12, /* u16; The realm that it belongs to. */
-    /* u8; Remote access allowed: bits of RIGHT. Bit 7: local writes are not. */
+    /*
+     * u8; Remote access allowed: bits of RIGHT. Bit 6, not in CHANGE_MR: device memory. Bit 7:
+     * local writes are not allowed.
+     */
     RNIC_CMD_MR_RIGHTS = 14,
     /* u8; Page size as a power of two: 12 to 30; 0: linear, there is no list. */
     RNIC_CMD_MR_PAGE_SHIFT = 15,
@@ -286,8 +289,8 @@ enum {
     RNIC_CMD_MR_VIRTUAL = 24,
     RNIC_CMD_MR_LENGTH = 32, /* u64; Bytes. */
     /*
-     * u64; Linear: the first byte's IOVA. Otherwise the IOVA of the list: 64-bit page addresses,
-     * one after the other.
+     * u64; Linear: the first byte's IOVA. DEVICE: its offset in BAR4. Otherwise the IOVA of the
+     * list: 64-bit page addresses, one after the other.
      */
     RNIC_CMD_MR_IOVA = 40
 };
@@ -488,6 +491,7 @@ enum {
 enum {
     RNIC_RIGHT_REMOTE_WRITE = 1,
     RNIC_RIGHT_REMOTE_READ = 2,
+    RNIC_RIGHT_DEVICE = 64, /* REGISTER: IOVA is an offset in BAR4. */
     RNIC_RIGHT_LOCAL_READ_ONLY = 128
 };
 

@@ -84,16 +84,26 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     area_of(card)->functions = config->functions;
 }
 
-void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2)
+uint64_t rnic_card_bar4_bytes(const struct rnic_card_config *config)
+{
+    return config->dram_bytes;
+}
+
+void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2, uint8_t *bar4)
 {
     card->bar2[fn] = bar2;
+    card->bar4[fn] = bar4;
     begin(&area_of(card)->f[fn]);
     area_of(card)->f[fn].attaches++;
 }
 
 void rnic_card_detach(struct rnic_card *card, unsigned fn)
 {
+    if (card->bar4[fn] != NULL) {
+        card->host->clear(card->context, fn);
+    }
     card->bar2[fn] = NULL;
+    card->bar4[fn] = NULL;
     begin(&area_of(card)->f[fn]);
 }
 
@@ -148,6 +158,9 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     if (bar == 2) {
         return card->bar2[fn] == NULL ? 0 : vipl_get_little(card->bar2[fn] + offset, bytes);
     }
+    if (bar == 4) {
+        return card->bar4[fn] == NULL ? 0 : vipl_get_little(card->bar4[fn] + offset, bytes);
+    }
     put(f->registers + FAKE_ATTACHES, f->attaches, 4);
     put(f->registers + FAKE_SLEEPS, area_of(card)->sleeps, 4);
     const uint8_t *at = kept_at(f, offset, bytes);
@@ -196,6 +209,10 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
             put(card->bar2[fn] + offset, value, bytes);
             card->bar2[fn][RNIC_DB_QP_HINTS] = 1;
         }
+        return;
+    }
+    if (bar == 4) {
+        put(card->bar4[fn] + offset, value, bytes);
         return;
     }
     uint8_t *at = kept_at(f, offset, bytes);

@@ -55,6 +55,8 @@ inline std::string printed(const std::string &command)
     return text;
 }
 
+constexpr std::uint32_t kDeviceMemory = 65536; ///< of each function
+
 /** A running adapter with the card of fake_card.h. */
 class Adapter {
 public:
@@ -63,6 +65,7 @@ public:
         rnic_adapter_config config{};
         char what[256];
         config.card.functions = functions;
+        config.card.dram_bytes = kDeviceMemory;
         config.socket = socket.c_str();
         config.folder = fixed ? folder.path.c_str() : nullptr;
         REQUIRE(rnic_adapter_create(&config, &adapter_, what, sizeof what) == 0);

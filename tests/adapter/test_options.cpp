@@ -35,8 +35,8 @@ TEST_CASE("options of vipl-rnicd say what the card is like and where it is serve
 {
     Line line;
     REQUIRE(line.read({"--socket", "/a/b", "--dir=/c", "--functions=7", "--mac", "02:0a:ff:00:01:FE", "--mtu",
-                       "1400", "--profile", "martini2002", "--seed=0x10", "--spin", "7", "--linger",
-                       "--lifeline=5"}) == RNIC_OPTIONS_RUN);
+                       "1400", "--profile", "martini2002", "--dram=8M", "--sram", "4096", "--seed=0x10",
+                       "--spin", "7", "--linger", "--lifeline=5"}) == RNIC_OPTIONS_RUN);
     const rnic_adapter_config &adapter = line.options.adapter;
     CHECK(std::string(adapter.socket) == "/a/b");
     CHECK(std::string(adapter.folder) == "/c");
@@ -44,7 +44,13 @@ TEST_CASE("options of vipl-rnicd say what the card is like and where it is serve
     CHECK(std::memcmp(adapter.card.mac, "\x02\x0A\xFF\x00\x01\xFE", 6) == 0);
     CHECK((adapter.card.mtu == 1400 && adapter.card.profile == RNIC_PROFILE_MARTINI_2002 &&
            adapter.card.seed == 16));
+    CHECK((adapter.card.dram_bytes == 8u << 20 && adapter.card.sram_bytes == 4096));
     CHECK((adapter.spin_ns == 7000 && adapter.lingers && line.options.lifeline == 5));
+    REQUIRE(line.read({"--dram=1G", "--sram=1M", "--profile=capture2020"}) == RNIC_OPTIONS_RUN);
+    CHECK((adapter.card.dram_bytes == 1u << 30 && adapter.card.sram_bytes == 1u << 20 &&
+           adapter.card.profile == RNIC_PROFILE_CAPTURE_2020));
+    REQUIRE(line.read({"--dram=0", "--sram=0"}) == RNIC_OPTIONS_RUN);
+    CHECK((adapter.card.dram_bytes == 0 && adapter.card.sram_bytes == 0));
 }
 
 TEST_CASE("a card of which nothing is said has 256 functions and dice of its own", "[options]")
@@ -55,6 +61,7 @@ TEST_CASE("a card of which nothing is said has 256 functions and dice of its own
     const rnic_card_config &card = one.options.adapter.card;
     CHECK((card.functions == 256 && card.mtu == 9000 && !one.options.adapter.lingers &&
            one.options.lifeline == -1));
+    CHECK((card.dram_bytes == 16u << 20 && card.sram_bytes == 16u << 10));
     CHECK(card.seed != other.options.adapter.card.seed);
 }
 
@@ -82,6 +89,14 @@ TEST_CASE("wrong options are named, and nothing is served", "[options]")
           {"--socket", "/a", "--mtu=575"},
           {"--socket", "/a", "--mtu=9001"},
           {"--socket", "/a", "--profile", "fast"},
+          {"--socket", "/a", "--dram", "4095"},
+          {"--socket", "/a", "--dram", "1025M"},
+          {"--socket", "/a", "--dram", "1T"},
+          {"--socket", "/a", "--dram", "4KB"},
+          {"--socket", "/a", "--dram="},
+          {"--socket", "/a", "--dram", "-4K"},
+          {"--socket", "/a", "--dram", "18446744073709551616"},
+          {"--socket", "/a", "--sram", "2M"},
           {"--socket", "/a", "--linger=1"},
           {"--socket", "/a", "--lifeline=2"}}) {
         INFO((wrong.empty() ? "" : wrong.back()));

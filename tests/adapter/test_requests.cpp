@@ -51,7 +51,7 @@ TEST_CASE("the versions of vfio-user are agreed upon once, and first", "[request
     CHECK(early.receive().ended);
 }
 
-TEST_CASE("a function is a PCI device with three regions and MSI-X alone", "[requests]")
+TEST_CASE("a function is a PCI device with four regions and MSI-X alone", "[requests]")
 {
     const Adapter adapter;
     Client client(adapter.socket);
@@ -59,10 +59,14 @@ TEST_CASE("a function is a PCI device with three regions and MSI-X alone", "[req
     for (unsigned index = 0; index < 9; ++index) {
         INFO(index);
         Message reply = client.ask(VFU_GET_REGION_INFO, region_question(index));
-        const std::uint32_t bytes = index == 0 ? 0x200000 : index == 2 ? 0x1000000 : index == 7 ? 4096 : 0;
-        const std::uint32_t flags = index == 2 ? 7 : bytes != 0 ? 3 : 0;
+        const std::uint32_t bytes = index == 0   ? 0x200000
+                                    : index == 2 ? 0x1000000
+                                    : index == 4 ? kDeviceMemory
+                                    : index == 7 ? 4096
+                                                 : 0;
+        const std::uint32_t flags = index == 2 || index == 4 ? 7 : bytes != 0 ? 3 : 0;
         CHECK(reply.payload == numbers({32, flags, index, 0, bytes, 0, 0, 0}));
-        REQUIRE(reply.fds.size() == (index == 2 ? 1 : 0));
+        REQUIRE(reply.fds.size() == (index == 2 || index == 4 ? 1 : 0));
         for (const int fd : reply.fds) {
             vipl_fd_close(fd);
         }
@@ -180,6 +184,35 @@ TEST_CASE("a store to a mapped doorbell is seen without a message", "[requests]"
     }
     CHECK(base[RNIC_DB_QP] == (77777 & 0xFF));
     vipl_shm_release(&bar2);
+}
+
+TEST_CASE("device memory is mapped, reached by messages, and zero after a reset", "[requests]")
+{
+    const Adapter adapter;
+    Client client(adapter.socket), other(adapter.socket);
+    Message reply = client.ask(VFU_GET_REGION_INFO, region_question(4));
+    REQUIRE(reply.fds.size() == 1);
+    vipl_shm bar4{};
+    REQUIRE(vipl_shm_attach(&bar4, reply.fds[0], kDeviceMemory, true) == 0);
+    auto *base = static_cast<std::uint8_t *>(bar4.base);
+    base[5] = 77;
+    CHECK(client.get(4, VFU_REGION_BAR0 + 4) == 77 << 8);
+    client.write(VFU_REGION_BAR0 + 4, kDeviceMemory - 4, Client::number(0x01020304, 4));
+    CHECK(client.get(kDeviceMemory - 4, VFU_REGION_BAR0 + 4) == 0x01020304);
+    CHECK(base[kDeviceMemory - 4] == 4);
+    CHECK(other.get(4, VFU_REGION_BAR0 + 4) == 0); // each program has its own
+    for (const std::uint64_t at : {std::uint64_t{kDeviceMemory} - 3, UINT64_MAX - 3, UINT64_MAX / 2}) {
+        Bytes access(VFU_ACCESS_BYTES);
+        const vfu_access beyond = {at, VFU_REGION_BAR0 + 4, 4};
+        vfu_access_write(access.data(), &beyond);
+        CHECK(client.error_of(VFU_REGION_READ, access) == EINVAL);
+        access.resize(VFU_ACCESS_BYTES + 4);
+        CHECK(client.error_of(VFU_REGION_WRITE, access) == EINVAL);
+    }
+    CHECK(client.error_of(VFU_RESET, {}) == 0);
+    CHECK(base[5] == 0);
+    CHECK(base[kDeviceMemory - 4] == 0);
+    vipl_shm_release(&bar4);
 }
 
 TEST_CASE("an adapter without anything to do sleeps, and says so in the doorbells", "[requests]")

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -47,17 +48,21 @@ rnic_card_config small_config()
     const std::uint8_t mac[6] = {0x02, 0, 0, 0, 0, 0x01};
     std::memcpy(config.mac, mac, sizeof mac);
     config.seed = 1;
+    config.dram_bytes = 65536;
+    config.sram_bytes = 4096;
     return config;
 }
 
 Host::Host(const rnic_card_config &config)
 {
-    static const rnic_card_host callbacks = {read, write, publish, interrupt, transmit, transaction, nullptr};
+    static const rnic_card_host callbacks = {read,     write,       publish, interrupt,
+                                             transmit, transaction, nullptr, nullptr};
     area_.reset(reserve(rnic_card_bytes(&config)));
     rnic_card_init(&card, area_.get(), &config, &callbacks, this);
     for (unsigned fn = 0; fn < config.functions; ++fn) {
         bar2_[fn].reset(reserve(RNIC_BAR2_BYTES));
-        rnic_card_attach(&card, fn, static_cast<std::uint8_t *>(bar2_[fn].get()));
+        bar4_[fn].reset(reserve(std::max<std::uint64_t>(rnic_card_bar4_bytes(&config), 64)));
+        rnic_card_attach(&card, fn, bar2(fn), bar4(fn));
         memory_[fn].resize(kMemory);
     }
 }
@@ -128,6 +133,11 @@ Bytes &Host::memory(unsigned fn)
 std::uint8_t *Host::bar2(unsigned fn)
 {
     return static_cast<std::uint8_t *>(bar2_[fn].get());
+}
+
+std::uint8_t *Host::bar4(unsigned fn)
+{
+    return static_cast<std::uint8_t *>(bar4_[fn].get());
 }
 
 bool Host::reaches(unsigned fn, std::uint64_t iova, std::uint32_t bytes, bool writes)

@@ -49,6 +49,7 @@ public:
     void set_reg(unsigned fn, std::uint32_t offset, std::uint32_t value);
     Bytes &memory(unsigned fn);
     std::uint8_t *bar2(unsigned fn);
+    std::uint8_t *bar4(unsigned fn);
     /** Frames that leave go to that other host, and the reverse. */
     static void join(Host &a, Host &b);
 
@@ -78,7 +79,7 @@ private:
     };
     std::unique_ptr<void, Free> area_;
     std::map<unsigned, Bytes> memory_;
-    std::map<unsigned, std::unique_ptr<void, Free>> bar2_;
+    std::map<unsigned, std::unique_ptr<void, Free>> bar2_, bar4_;
 };
 
 struct Completion {

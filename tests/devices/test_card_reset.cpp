@@ -23,7 +23,7 @@ void reset(Host &host, unsigned fn, unsigned how)
 /** Begins again after a reset, as a new driver does. */
 void begin_again(Host &host, Driver &driver)
 {
-    rnic_card_attach(&host.card, driver.fn, host.bar2(driver.fn));
+    rnic_card_attach(&host.card, driver.fn, host.bar2(driver.fn), host.bar4(driver.fn));
     driver.commands.index = driver.answers.index = driver.events.index = 0;
     std::memset(driver.at(driver.answers.base), 0, RNIC_COMPLETION_BYTES << driver.answers.log2);
     std::memset(driver.at(driver.events.base), 0, RNIC_EVENT_BYTES << driver.events.log2);

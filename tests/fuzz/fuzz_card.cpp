@@ -26,6 +26,7 @@ constexpr unsigned kMostCrossings = 20000; // of one advance
 constexpr std::uint32_t kCommands = 0x1000, kAnswers = 0x1400, kEvents = 0x1800, kSends = 0x2800,
                         kReceives = 0x2C00, kCompletions = 0x3000, kPlay = 0x4000, kPlayBytes = 0x8000;
 constexpr unsigned kLog2 = 4, kEventLog2 = 3;
+constexpr std::uint8_t kMark = 0xA5; // in device memory of those that do as they should
 constexpr std::uint8_t kMac[6] = {2, 0, 0, 0, 0, 1};
 
 class Input {
@@ -71,12 +72,12 @@ private:
     std::uint8_t *at_ = nullptr;
     std::size_t bytes_ = 0;
 };
-Zeros all_bar2[kFunctions], whole_area;
+Zeros all_bar2[kFunctions], all_bar4[kFunctions], whole_area;
 
 /** A function as its driver sees it. */
 struct Function {
     std::array<std::uint8_t, kMemory> memory{};
-    std::uint8_t *bar2 = nullptr;
+    std::uint8_t *bar2 = nullptr, *bar4 = nullptr;
     std::uint32_t commands = 0, completions = 0, sends = 0, receives = 0, cq = 0, qp = 0, tag = 0;
 };
 
@@ -277,7 +278,8 @@ void Scene::post(unsigned fn, const std::uint8_t *entry, bool receive)
 
 Scene::Scene(Input &input) : input_(input)
 {
-    static const rnic_card_host host = {read, write, publish, interrupt, transmit, transaction, nullptr};
+    static const rnic_card_host host = {read,     write,       publish, interrupt,
+                                        transmit, transaction, nullptr, nullptr};
     rnic_card_config config{};
     config.functions = kFunctions;
     config.qps = config.cqs = config.stags = 8;
@@ -285,12 +287,16 @@ Scene::Scene(Input &input) : input_(input)
     config.flows = 16;
     config.frames = 128;
     config.mtu = 576;
+    config.dram_bytes = 8192;
+    config.sram_bytes = 4096;
     std::memcpy(config.mac, kMac, 6);
     config.seed = 1;
     rnic_card_init(&card_, whole_area.get(rnic_card_bytes(&config)), &config, &host, this);
     for (unsigned fn = 0; fn < kFunctions; ++fn) {
         fns_[fn].bar2 = all_bar2[fn].get(RNIC_BAR2_BYTES);
-        rnic_card_attach(&card_, fn, fns_[fn].bar2);
+        fns_[fn].bar4 = all_bar4[fn].get(rnic_card_bar4_bytes(&config));
+        rnic_card_attach(&card_, fn, fns_[fn].bar2, fns_[fn].bar4);
+        fns_[fn].bar4[0] = fns_[fn].bar4[8191] = fns_[fn].bar4[12287] = kMark;
         enable(fn);
         make_objects(fn);
     }
@@ -327,6 +333,10 @@ void Scene::expect(unsigned fn, unsigned opcode, std::uint32_t bytes)
 
 void Scene::exchange()
 {
+    for (unsigned fn = 0; fn < kBad; ++fn) { // nobody else reaches it
+        const std::uint8_t *const bar4 = fns_[fn].bar4;
+        FUZZ_CHECK(bar4[0] == kMark && bar4[8191] == kMark && bar4[12287] == kMark);
+    }
     const std::uint32_t bytes = 700 + messages_ % 700, at = kPlay + 8 * (messages_ % 100);
     const unsigned from = messages_ % 2, opcode = RNIC_WORK_SEND + messages_ % 3;
     Function &sender = fns_[from], &receiver = fns_[1 - from];
@@ -439,6 +449,12 @@ void Scene::step()
     } else if (what == 12) {
         const std::uint32_t bar = input_.number(1), offset = input_.number(4);
         rnic_card_bar_read(&card_, kBad, bar, offset, input_.number(1) % 9);
+        if (bar % 8 == 4) { // around the ends of device memory
+            const std::uint32_t at = offset % 0x5000, bytes = input_.number(1) % 10;
+            rnic_card_bar_write(&card_, kBad, 4, at, bytes, offset);
+            rnic_card_bar_read(&card_, kBad, 4, at, bytes);
+            rnic_card_bar_write(&card_, kBad, 4, UINT64_MAX - bytes, bytes, offset);
+        }
         rnic_card_config_read(&card_, kBad, offset, 4);
     } else {
         bad_command();

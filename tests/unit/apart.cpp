@@ -100,7 +100,7 @@ public:
         std::memset(area, 0, bytes);
         rnic_card_init(&card_, area, &config, &host(), this);
         for (unsigned i = 0; i < functions; ++i) {
-            rnic_card_attach(&card_, i, doorbells[i]);
+            rnic_card_attach(&card_, i, doorbells[i], nullptr);
         }
     }
 
@@ -199,6 +199,7 @@ private:
             [](void *, const std::uint8_t *, std::uint32_t) {}, // nobody else is on the wire
             nullptr,
             nullptr,
+            nullptr,
         };
         return callbacks;
     }
@@ -252,7 +253,7 @@ Apart::Apart(unsigned functions) : functions_(new Function[functions]), count_(f
             throw std::runtime_error("mmap");
         }
         doorbells.push_back(static_cast<std::uint8_t *>(bar2));
-        functions_[i].pci = {&table(), doorbells[i], true, false, false, -1, "messages"};
+        functions_[i].pci = {&table(), doorbells[i], nullptr, 0, true, false, false, -1, "messages"};
         functions_[i].apart = this;
         functions_[i].number = i;
     }

@@ -33,7 +33,8 @@ public:
     using Command = std::vector<std::uint8_t>;
     static constexpr std::uint64_t kBus = 0x1000000000000; // IOVA of an address: so many higher
 
-    explicit FakeFunction(bool mapped = true) : rnic_pci{&table(), nullptr, true, false, false, -1, "nothing"}
+    explicit FakeFunction(bool mapped = true)
+        : rnic_pci{&table(), nullptr, nullptr, 0, true, false, false, -1, "nothing"}
     {
         bar2_.resize(RNIC_BAR2_BYTES / sizeof(std::uint64_t));
         if (mapped) {

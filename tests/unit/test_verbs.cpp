@@ -318,6 +318,40 @@ TEST_CASE("realms are not given twice, until they are freed", "[verbs]")
     CHECK(pd.realm == 1234);
 }
 
+TEST_CASE("allocate_mr registers memory in the mapped BAR4 where it is, and maps nothing", "[verbs]")
+{
+    const bool linear = GENERATE(true, false);
+    Opened opened;
+    FakeFunction &fake = opened.fake;
+    std::uint8_t bytes[300];
+    vipl_rnic_mr mr;
+    fake.linear = linear;
+    fake.device = bytes + 100;
+    fake.device_bytes = 100;
+    const std::size_t maps = fake.maps.size();
+    for (const unsigned from : {100u, 150u}) {
+        REQUIRE(vipl_rnic_allocate_mr(opened.rnic, &opened.pd, bytes + from, 50, RNIC_RIGHT_REMOTE_WRITE,
+                                      &mr) == 0);
+        CHECK(fake.last()[RNIC_CMD_MR_RIGHTS] == (RNIC_RIGHT_REMOTE_WRITE | RNIC_RIGHT_DEVICE));
+        CHECK(fake.last()[RNIC_CMD_MR_PAGE_SHIFT] == 0);
+        CHECK(fake.u32(fake.last(), RNIC_CMD_MR_PAGES) == 0);
+        CHECK(fake.u64(fake.last(), RNIC_CMD_MR_VIRTUAL) == reinterpret_cast<std::uintptr_t>(bytes + from));
+        CHECK(fake.u64(fake.last(), RNIC_CMD_MR_IOVA) == from - 100);
+        CHECK(fake.maps.size() == maps);
+        CHECK(vipl_rnic_free_mr(opened.rnic, &mr) == 0);
+    }
+    for (const unsigned from : {99u, 199u}) { // a part of it
+        CHECK(vipl_rnic_allocate_mr(opened.rnic, &opened.pd, bytes + from, 2, 0, &mr) == EINVAL);
+    }
+    fake.linear = true;
+    for (const unsigned from : {98u, 200u}) { // beside it
+        REQUIRE(vipl_rnic_allocate_mr(opened.rnic, &opened.pd, bytes + from, 2, 0, &mr) == 0);
+        CHECK(fake.last()[RNIC_CMD_MR_RIGHTS] == 0);
+        CHECK(fake.maps.size() == maps + 1);
+        CHECK(vipl_rnic_free_mr(opened.rnic, &mr) == 0);
+    }
+}
+
 TEST_CASE("allocate_mr maps memory for what the card may do, and describes it as one range", "[verbs]")
 {
     Opened opened;

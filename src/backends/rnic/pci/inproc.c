@@ -48,8 +48,9 @@ struct inproc_map {
 };
 
 struct inproc_function {
-    struct rnic_pci pci; /* first */
-    unsigned number;     /* constant */
+    struct rnic_pci pci;  /* first */
+    unsigned number;      /* constant */
+    struct vipl_shm bar4; /* device memory */
     struct vipl_ranges maps;
     uint64_t next_iova;
     struct vipl_waker wakers[RNIC_VECTORS];
@@ -147,6 +148,13 @@ static void interrupt(void *context, unsigned fn, unsigned vector)
     }
 }
 
+static void clear_memory(void *context, unsigned fn)
+{
+    const struct inproc_function *f = inproc.functions[fn];
+    (void)context;
+    vipl_shm_clear(f->bar4.base, f->bar4.bytes);
+}
+
 /* There is no wire: the card's link is down. */
 static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
 {
@@ -159,7 +167,8 @@ static const struct rnic_card_host host = {.dma_read = dma_read,
                                            .dma_write = dma_write,
                                            .dma_publish = dma_publish,
                                            .interrupt = interrupt,
-                                           .transmit = transmit};
+                                           .transmit = transmit,
+                                           .clear = clear_memory};
 
 /* --- running the card, under the lock --- */
 
@@ -415,18 +424,25 @@ static void spoil_locked(void)
     }
 }
 
+static struct rnic_card_config card_config(void)
+{
+    return (struct rnic_card_config){.functions = FUNCTIONS,
+                                     .qps = RNIC_QP_LIMIT,
+                                     .cqs = 4096,
+                                     .stags = 65536,
+                                     .pbl_entries = 4096,
+                                     .flows = 256,
+                                     .frames = 2048,
+                                     .mtu = 9000,
+                                     .mac = {0x02, 'V', 'I', 0, 0, 1},
+                                     .dram_bytes = 16 << 20,
+                                     .sram_bytes = 16 << 10,
+                                     .seed = vipl_config_number("VIPL_RNIC_SEED")};
+}
+
 static int power_up_locked(void)
 {
-    struct rnic_card_config config = {.functions = FUNCTIONS,
-                                      .qps = RNIC_QP_LIMIT,
-                                      .cqs = 4096,
-                                      .stags = 65536,
-                                      .pbl_entries = 4096,
-                                      .flows = 256,
-                                      .frames = 2048,
-                                      .mtu = 9000,
-                                      .mac = {0x02, 'V', 'I', 0, 0, 1},
-                                      .seed = vipl_config_number("VIPL_RNIC_SEED")};
+    struct rnic_card_config config = card_config();
     inproc.area_bytes = rnic_card_bytes(&config);
     inproc.area = vipl_reserve(inproc.area_bytes);
     if (inproc.area == NULL) {
@@ -454,7 +470,7 @@ static int attach_locked(struct inproc_function *f)
     int error = inproc.area == NULL ? power_up_locked() : 0;
     if (error == 0) {
         inproc.functions[f->number] = f;
-        rnic_card_attach(&inproc.card, f->number, f->pci.doorbells);
+        rnic_card_attach(&inproc.card, f->number, f->pci.doorbells, f->pci.device);
         run_locked();
     }
     return error;
@@ -469,7 +485,20 @@ static void free_function(struct inproc_function *f)
     }
     vipl_waker_close(&f->timer);
     vipl_unreserve(f->pci.doorbells, RNIC_BAR2_BYTES);
+    vipl_shm_release(&f->bar4);
     vipl_free(f);
+}
+
+static int make_memory(struct inproc_function *f)
+{
+    struct rnic_card_config config = card_config();
+    int error = vipl_shm_create_sparse(&f->bar4, "rnic-memory", (size_t)rnic_card_bar4_bytes(&config));
+    if (error == 0) {
+        vipl_shm_close_fd(&f->bar4);
+        f->pci.device = f->bar4.base;
+        f->pci.device_bytes = f->bar4.bytes;
+    }
+    return error;
 }
 
 int rnic_pci_inproc_open(const char *device, struct rnic_pci **out)
@@ -491,8 +520,9 @@ int rnic_pci_inproc_open(const char *device, struct rnic_pci **out)
                                .end_fd = -1};
     f->next_iova = FIRST_IOVA;
     vipl_ranges_init(&f->maps);
-    error = ENOMEM;
-    if (f->pci.doorbells != NULL) {
+    f->bar4.fd = -1;
+    error = f->pci.doorbells == NULL ? ENOMEM : make_memory(f);
+    if (error == 0) {
         vipl_mutex_lock(&inproc.lock);
         error = attach_locked(f);
         vipl_mutex_unlock(&inproc.lock);

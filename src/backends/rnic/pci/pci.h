@@ -28,6 +28,10 @@ struct rnic_pci {
     const struct rnic_pci_ops *ops;
     /* BAR2, mapped and shared with the card. NULL: BAR2 cannot be mapped, and write() is used. */
     uint8_t *doorbells;
+    /* BAR4, mapped: device memory, of which the last part may not be there. NULL: there is none, or
+     * it cannot be mapped. */
+    uint8_t *device;
+    size_t device_bytes;
     /* True: a mapped range is one range of addresses for the card. False: the card needs a list of
      * pages, which pages() returns. */
     bool linear;

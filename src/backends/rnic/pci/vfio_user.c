@@ -47,6 +47,7 @@ struct function {
     struct vipl_ranges maps; /* struct mapping; guarded by maps_lock */
     /* constant once it is open, as all that follows but the last */
     struct vipl_shm bar2;
+    struct vipl_shm bar4;             /* device memory; base NULL: there is none */
     int events[RNIC_VECTORS];         /* -1: none yet; a child has no copies of them */
     uint32_t generation;              /* of forks, when the function was opened */
     uint8_t cookie[2 * COOKIE_BYTES]; /* the adapter writes there: see prove_memory() */
@@ -497,6 +498,7 @@ static void close_function(struct function *f)
     }
     vfu_client_close(&f->client);
     vipl_shm_release(&f->bar2);
+    vipl_shm_release(&f->bar4);
     for (unsigned i = 0; i < RNIC_VECTORS && f->generation == vipl_fork_generation(); i++) {
         vipl_fd_close(f->events[i]);
     }
@@ -516,6 +518,7 @@ static void vfio_user_close(struct rnic_pci *pci)
 static void vfio_user_abandon(struct rnic_pci *pci)
 {
     pci->doorbells = NULL;
+    pci->device = NULL;
 }
 
 static const struct rnic_pci_ops ops = {.name = "vfio-user",
@@ -537,12 +540,14 @@ static const struct rnic_pci_ops ops = {.name = "vfio-user",
                                         .wait_hint = vfio_user_wait_hint,
                                         .is_gone = vfio_user_is_gone};
 
-static int map_doorbells(struct function *f)
+/* Maps a BAR that the adapter gives as a file. `bytes` 0: of any size. Without a file, or a BAR,
+ * nothing is mapped. */
+static int map_bar(struct function *f, unsigned bar, uint64_t bytes, struct vipl_shm *out)
 {
     uint8_t payload[VFU_REGION_INFO_BYTES];
     uint8_t reply[VFU_REGION_INFO_BYTES];
     int fd = -1;
-    struct vfu_region_info info = {.index = VFU_REGION_BAR0 + 2};
+    struct vfu_region_info info = {.index = VFU_REGION_BAR0 + bar};
     struct vfu_request request = {.command = VFU_GET_REGION_INFO,
                                   .payload = payload,
                                   .bytes = sizeof(payload),
@@ -552,19 +557,29 @@ static int map_doorbells(struct function *f)
     vfu_region_info_write(payload, &info);
     int error = vfu_client_ask(&f->client, &request);
     if (error != 0 || fd < 0) {
-        return error; /* without: they are stored to by messages */
+        return error;
     }
     vfu_region_info_read(reply, sizeof(reply), &info);
-    bool is_usable =
-        (info.flags & VFU_REGION_CAN_MAP) != 0 && info.bytes == RNIC_BAR2_BYTES && info.offset == 0;
-    error = is_usable ? vipl_shm_attach(&f->bar2, fd, RNIC_BAR2_BYTES, true) : EINVAL;
+    bool is_usable = (info.flags & VFU_REGION_CAN_MAP) != 0 && info.offset == 0 &&
+                     (bytes == 0 ? info.bytes > 0 && info.bytes <= SIZE_MAX / 2 : info.bytes == bytes);
+    error = is_usable ? vipl_shm_attach(out, fd, (size_t)info.bytes, true) : EINVAL;
     if (error != 0) {
         vipl_fd_close(fd);
         return error;
     }
-    vipl_shm_close_fd(&f->bar2);
-    f->pci.doorbells = f->bar2.base;
+    vipl_shm_close_fd(out);
     return 0;
+}
+
+/* Doorbells that cannot be mapped are stored to by messages. */
+static int map_bars(struct function *f)
+{
+    int error = map_bar(f, 2, RNIC_BAR2_BYTES, &f->bar2);
+    error = error == 0 ? map_bar(f, 4, 0, &f->bar4) : error;
+    f->pci.doorbells = f->bar2.base;
+    f->pci.device = f->bar4.base;
+    f->pci.device_bytes = f->bar4.bytes;
+    return error;
 }
 
 static void find_way(struct function *f)
@@ -586,6 +601,7 @@ static int set_up_function(struct function *f, int fd)
     f->pci.tells_end = true;
     f->pci.end_fd = fd;
     f->bar2.fd = -1;
+    f->bar4.fd = -1;
     f->generation = vipl_fork_generation();
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
         f->events[i] = -1;
@@ -595,7 +611,7 @@ static int set_up_function(struct function *f, int fd)
     vipl_mutex_init(&f->thread_lock, VIPL_RANK_RNIC_PCI);
     vipl_ranges_init(&f->maps);
     int error = vfu_client_open(&f->client, fd, access_memory, f);
-    error = error == 0 ? map_doorbells(f) : error;
+    error = error == 0 ? map_bars(f) : error;
     error = error == 0 ? open_events(f) : error;
     if (error == 0) {
         find_way(f);

@@ -150,19 +150,20 @@ static void write_mr(struct rnic_command *command, const struct vipl_rnic *rnic,
     rnic_put32(command->entry + RNIC_CMD_MR_DOMAIN, pd->domain, rnic->big);
 }
 
-/* The tag of memory that is mapped at `iova`. */
+/* The tag of memory that is mapped at mr->iova, or of device memory there. */
 static int allocate_tag(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, const void *address,
                         size_t bytes, unsigned rights, struct vipl_rnic_mr *mr)
 {
     struct rnic_command command;
     struct rnic_answer answer;
     struct vipl_rnic_pbl pbl = {.iova = mr->iova};
-    int error = rnic->pci->linear ? 0 : vipl_rnic_get_pbl(rnic, address, bytes, &pbl);
+    bool has_list = !rnic->pci->linear && !mr->is_device;
+    int error = !has_list ? 0 : vipl_rnic_get_pbl(rnic, address, bytes, &pbl);
     if (error != 0) {
         return error;
     }
     vipl_rnic_command_init(&command, rnic, RNIC_COMMAND_REGISTER, 0);
-    write_mr(&command, rnic, pd, rights);
+    write_mr(&command, rnic, pd, rights | (mr->is_device ? (unsigned)RNIC_RIGHT_DEVICE : 0));
     command.entry[RNIC_CMD_MR_PAGE_SHIFT] = (uint8_t)pbl.page_shift;
     rnic_put32(command.entry + RNIC_CMD_MR_PAGES, (uint32_t)pbl.count, rnic->big);
     rnic_put64(command.entry + RNIC_CMD_MR_VIRTUAL, (uint64_t)(uintptr_t)address, rnic->big);
@@ -170,10 +171,24 @@ static int allocate_tag(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, c
     rnic_put64(command.entry + RNIC_CMD_MR_IOVA, pbl.iova, rnic->big);
     error = vipl_rnic_execute(rnic, &command, &answer);
     mr->stag = error == 0 ? answer.info : 0;
-    if (!rnic->pci->linear) {
+    if (has_list) {
         vipl_rnic_free_pbl(rnic, &pbl); /* the card has copied it */
     }
     return error;
+}
+
+/* Whether any of the memory is device memory; mr->is_device: all of it. */
+static bool find_device(const struct vipl_rnic *rnic, const void *address, size_t bytes,
+                        struct vipl_rnic_mr *mr)
+{
+    uintptr_t device = (uintptr_t)rnic->pci->device, first = (uintptr_t)address;
+    uint64_t end = (uint64_t)device + rnic->pci->device_bytes;
+    if (device == 0 || first >= end || (first < device && device - first >= bytes)) {
+        return false;
+    }
+    mr->is_device = first >= device && bytes <= end - first;
+    mr->iova = first - device;
+    return true;
 }
 
 int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, void *address, size_t bytes,
@@ -181,6 +196,13 @@ int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd,
 {
     const struct rnic_pci_ops *ops = rnic->pci->ops;
     struct vipl_rnic_mr mr = {.bytes = bytes};
+    if (find_device(rnic, address, bytes, &mr)) {
+        int error = mr.is_device ? allocate_tag(rnic, pd, address, bytes, rights, &mr) : EINVAL;
+        if (error == 0) {
+            *out = mr;
+        }
+        return error;
+    }
     unsigned access = RNIC_PCI_READ | ((rights & RNIC_RIGHT_LOCAL_READ_ONLY) != 0 ? 0u : RNIC_PCI_WRITE);
     int error = ops->map(rnic->pci, address, bytes, access, &mr.iova);
     if (error != 0) {
@@ -210,7 +232,7 @@ int vipl_rnic_free_mr(struct vipl_rnic *rnic, const struct vipl_rnic_mr *mr)
     struct rnic_command command;
     vipl_rnic_command_init(&command, rnic, RNIC_COMMAND_INVALIDATE, mr->stag);
     int error = vipl_rnic_execute(rnic, &command, NULL);
-    if (error == 0 || error == ENODEV) {
+    if ((error == 0 || error == ENODEV) && !mr->is_device) {
         rnic->pci->ops->unmap(rnic->pci, mr->iova, mr->bytes);
     }
     return error;

@@ -153,12 +153,14 @@ void vipl_rnic_free_pd(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd);
 /* Registered memory. */
 struct vipl_rnic_mr {
     uint32_t stag;
-    uint64_t iova;
+    uint64_t iova; /* device memory: its offset in BAR4 */
     size_t bytes;
+    bool is_device; /* it is memory of the card */
 };
 
 /* allocate_mr. Registers memory. `rights`: RNIC_RIGHT_... The card may write the memory unless
- * LOCAL_READ_ONLY is among them. ENOSPC: the card's table of tags or of pages is full. */
+ * LOCAL_READ_ONLY is among them. Memory in the mapped BAR4 is registered as device memory. ENOSPC:
+ * the card's table of tags or of pages is full. EINVAL: only a part of it is device memory. */
 int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, void *address, size_t bytes,
                           unsigned rights, struct vipl_rnic_mr *out);
 /* Changes the domain and the rights of registered memory. When the function returns, no access

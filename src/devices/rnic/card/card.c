@@ -7,6 +7,7 @@
 #include "devices/rnic/card/config.h"
 #include "devices/rnic/card/cost.h"
 #include "devices/rnic/card/cq.h"
+#include "devices/rnic/card/devmem.h"
 #include "devices/rnic/card/dma.h"
 #include "devices/rnic/card/doorbell.h"
 #include "devices/rnic/card/event.h"
@@ -94,16 +95,28 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
 
 /* --- functions --- */
 
-void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2)
+uint64_t rnic_card_bar4_bytes(const struct rnic_card_config *config)
+{
+    uint64_t all = (uint64_t)config->dram_bytes + config->sram_bytes;
+    uint64_t bytes = all != 0 ? RNIC_MEMORY_UNIT : 0;
+    while (bytes < all) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
+void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2, uint8_t *bar4)
 {
     rnic_reset_whole(card, fn);
     card->bar2[fn] = bar2;
+    card->bar4[fn] = rnic_card_bar4_bytes(&rnic_state(card)->config) > 0 ? bar4 : NULL;
 }
 
 void rnic_card_detach(struct rnic_card *card, unsigned fn)
 {
     rnic_reset_whole(card, fn);
     card->bar2[fn] = NULL;
+    card->bar4[fn] = NULL;
 }
 
 void rnic_card_link(struct rnic_card *card, bool up)
@@ -166,6 +179,8 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
         value = read_control(card, fn, offset, bytes);
     } else if (bar == 2) {
         value = rnic_doorbell_bus_read(card, fn, offset, bytes);
+    } else if (bar == 4) {
+        value = rnic_devmem_bus_read(card, fn, offset, bytes);
     }
     rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_REGISTER_READ,
                                                   .fn = (uint16_t)fn,
@@ -224,6 +239,8 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
         write_control(card, fn, offset, bytes, value);
     } else if (bar == 2) {
         rnic_doorbell_bus_write(card, fn, offset, bytes, value);
+    } else if (bar == 4) {
+        rnic_devmem_bus_write(card, fn, offset, bytes, value);
     }
 }
 

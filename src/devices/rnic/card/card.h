@@ -19,6 +19,8 @@
 #include <stdint.h>
 
 enum { RNIC_CARD_MAX_FUNCTIONS = 256 };
+/* Bytes of device memory: multiples of RNIC_MEMORY_UNIT, up to these limits. */
+enum { RNIC_MEMORY_UNIT = 4096, RNIC_DRAM_MOST = 1 << 30, RNIC_SRAM_MOST = 1 << 20 };
 
 struct efe_host;
 
@@ -27,7 +29,8 @@ enum rnic_card_profile {
     RNIC_PROFILE_NONE, /* nothing takes time */
     RNIC_PROFILE_EXPETHER_2008,
     RNIC_PROFILE_MARTINI_2002,
-    RNIC_PROFILE_MODERN
+    RNIC_PROFILE_MODERN,
+    RNIC_PROFILE_CAPTURE_2020 /* of a 40 Gb/s card and memory of 38 Gb/s */
 };
 
 struct rnic_card_config {
@@ -42,6 +45,9 @@ struct rnic_card_config {
     uint32_t mtu; /* bytes of an Ethernet frame's payload: 576 to 9,000 */
     uint8_t mac[6];
     uint64_t seed; /* of epochs, tags and impairments */
+    /* device memory of each function, BAR4; both 0: there is none */
+    uint32_t dram_bytes;
+    uint32_t sram_bytes;
     enum rnic_card_profile profile;
     /* true: the time of the protocol's timers includes the costs; false: costs are only added up */
     bool simulated;
@@ -96,6 +102,8 @@ struct rnic_card_host {
     /* Optional (may be NULL): called after a DMA that was refused. Returns true if the reason is
      * that the driver's program has ended. */
     bool (*is_gone)(void *context, unsigned fn);
+    /* Optional (may be NULL): zeroes the function's BAR4, which the card does itself otherwise. */
+    void (*clear)(void *context, unsigned fn);
 };
 
 /* The card outside its area: the pointers to the area and to what this process has attached. */
@@ -105,6 +113,8 @@ struct rnic_card {
     void *context; /* the argument of the callbacks */
     /* The doorbells, shared with the function's driver; NULL: the function has no driver. */
     uint8_t *bar2[RNIC_CARD_MAX_FUNCTIONS];
+    /* Device memory, shared likewise; NULL: the function has none now. */
+    uint8_t *bar4[RNIC_CARD_MAX_FUNCTIONS];
     const struct efe_host *flows; /* the card's callbacks of EFE, set by rnic_card_init() */
 };
 
@@ -114,9 +124,13 @@ size_t rnic_card_bytes(const struct rnic_card_config *config);
 void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_config *config,
                     const struct rnic_card_host *host, void *context);
 
+/* Returns the size of BAR4, a power of two with room for the device memory; 0: there is none. */
+uint64_t rnic_card_bar4_bytes(const struct rnic_card_config *config);
+
 /* Attaches a driver's process: the function begins as after power-up. `bar2`: the doorbells,
- * RNIC_BAR2_BYTES zeroed bytes. */
-void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2);
+ * RNIC_BAR2_BYTES zeroed bytes. `bar4`: the device memory, rnic_card_bar4_bytes() zeroed bytes,
+ * aligned to 8; NULL: the card has none. */
+void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2, uint8_t *bar4);
 /* Detaches the driver's process, with a function-level reset. The card does not read the doorbells
  * any more. */
 void rnic_card_detach(struct rnic_card *card, unsigned fn);

@@ -30,10 +30,33 @@ enum {
     BAR_PREFETCH = 0x8
 };
 
+/* Sizes of BARs of 64 bits, which take two registers each. BAR4 is there if there is device
+ * memory. */
+static uint64_t bar_bytes(const struct rnic_card *card, unsigned i)
+{
+    switch (i / 2) {
+    case 0:
+        return RNIC_BAR0_BYTES;
+    case 1:
+        return RNIC_BAR2_BYTES;
+    default:
+        return rnic_card_bar4_bytes(&rnic_state(card)->config);
+    }
+}
+
 /* What a BAR's register keeps of what is written: its size is what that leaves out. */
-static const uint32_t bar_writable[BAR_COUNT] = {
-    ~(uint32_t)(RNIC_BAR0_BYTES - 1), 0xFFFFFFFF, ~(uint32_t)(RNIC_BAR2_BYTES - 1), 0xFFFFFFFF, 0, 0};
-static const uint32_t bar_kind[BAR_COUNT] = {BAR_64, 0, BAR_64 | BAR_PREFETCH, 0, 0, 0};
+static uint32_t bar_writable(const struct rnic_card *card, unsigned i)
+{
+    uint64_t bytes = bar_bytes(card, i);
+    uint64_t kept = bytes != 0 ? ~(bytes - 1) : 0;
+    return (uint32_t)(i % 2 == 0 ? kept : kept >> 32);
+}
+
+static uint32_t bar_kind(const struct rnic_card *card, unsigned i)
+{
+    uint32_t kind = i == 0 ? (uint32_t)BAR_64 : (uint32_t)BAR_64 | BAR_PREFETCH;
+    return i % 2 == 0 && bar_bytes(card, i) != 0 ? kind : 0;
+}
 
 static void put_config16(uint8_t *image, unsigned at, uint16_t value)
 {
@@ -66,8 +89,9 @@ static void put_express(uint8_t *image, const struct rnic_fn *f)
     put_config32(image, EXPRESS + 0x2C, 0x0000000E);
 }
 
-static void put_image(uint8_t image[SPACE], const struct rnic_fn *f)
+static void put_image(uint8_t image[SPACE], const struct rnic_card *card, unsigned fn)
 {
+    const struct rnic_fn *f = rnic_fn(card, fn);
     memset(image, 0, SPACE);
     put_config16(image, 0x00, RNIC_PCI_VENDOR);
     put_config16(image, 0x02, RNIC_PCI_DEVICE);
@@ -75,7 +99,7 @@ static void put_image(uint8_t image[SPACE], const struct rnic_fn *f)
     put_config16(image, STATUS, 0x0010); /* a list of capabilities */
     put_config32(image, 0x08, (uint32_t)RNIC_PCI_CLASS << 8 | 0x01);
     for (unsigned i = 0; i < BAR_COUNT; i++) {
-        put_config32(image, BARS + 4 * i, f->bar[i] | bar_kind[i]);
+        put_config32(image, BARS + 4 * i, f->bar[i] | bar_kind(card, i));
     }
     put_config16(image, 0x2C, RNIC_PCI_VENDOR);
     put_config16(image, 0x2E, RNIC_PCI_DEVICE);
@@ -88,7 +112,7 @@ static void put_image(uint8_t image[SPACE], const struct rnic_fn *f)
 uint32_t rnic_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes)
 {
     uint8_t image[SPACE];
-    put_image(image, rnic_fn(card, fn));
+    put_image(image, card, fn);
     uint32_t value = 0;
     for (unsigned i = 0; i < bytes && i < 4; i++) {
         uint32_t byte = rnic_state(card)->removed ? 0xFF : offset < SPACE - i ? image[offset + i] : 0;
@@ -109,7 +133,7 @@ static bool write_word(struct rnic_card *card, unsigned fn, unsigned at, uint32_
     if (at == COMMAND) {
         f->pci_command = (uint16_t)(value & COMMAND_WRITABLE);
     } else if (at >= BARS && at < BARS + 4 * BAR_COUNT) {
-        f->bar[(at - BARS) / 4] = value & bar_writable[(at - BARS) / 4];
+        f->bar[(at - BARS) / 4] = value & bar_writable(card, (at - BARS) / 4);
     } else if (at == LINE) {
         f->interrupt_line = (uint8_t)value;
     } else if (at == MSIX) {
@@ -147,7 +171,7 @@ bool rnic_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, uns
     }
     bool resets = false;
     uint8_t image[SPACE];
-    put_image(image, rnic_fn(card, fn));
+    put_image(image, card, fn);
     for (unsigned at = offset & ~3u; at < offset + bytes && at < SPACE; at += 4) {
         resets |= write_word(card, fn, at, merge_word(image, at, offset, bytes, value));
     }

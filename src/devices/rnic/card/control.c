@@ -23,9 +23,14 @@ static uint32_t read_identity(const struct rnic_card *card, unsigned fn, uint32_
     case RNIC_REG_ID:
         return RNIC_ID_VALUE;
     case RNIC_REG_VERSION:
-        return 0x00010000;
+        return 0x00010001;
     case RNIC_REG_CAPS:
-        return RNIC_CAPS_BIG_ENDIAN;
+        return RNIC_CAPS_BIG_ENDIAN |
+               (rnic_card_bar4_bytes(config) > 0 ? (uint32_t)RNIC_CAPS_DEVICE_MEMORY : 0);
+    case RNIC_REG_DRAM_BYTES:
+        return config->dram_bytes;
+    case RNIC_REG_SRAM_BYTES:
+        return config->sram_bytes;
     case RNIC_REG_MAX_QPS:
         return config->qps;
     case RNIC_REG_MAX_CQS:

@@ -21,24 +21,58 @@ struct own_work {
     uint32_t frame_ns;   /* ... and for each of its frames, the first one as well */
 };
 
+/* A memory, behind the bus or on the card. */
+struct memory {
+    uint32_t read_latency_ns;  /* until the first byte is there */
+    uint32_t write_latency_ns; /* writes are posted, so only the engine's own step */
+    uint32_t mbytes;           /* rate of its port, in millions of bytes in a second; 0: any */
+};
+
 struct profile {
-    uint32_t read_latency_ns;  /* of a DMA read, until its first byte is there */
-    uint32_t write_latency_ns; /* of a DMA write: posted, so only the engine's own step */
-    /* rate of the bus and the memory behind it, in millions of bytes in a second */
-    uint32_t host_mbytes;
+    struct memory host;
     bool each_way; /* the bus moves bytes in both directions at once: it has a port for each */
+    struct memory dram;
+    struct memory sram;
     struct own_work work[RNIC_ENGINES];
     uint32_t wire_delay_ns;
     uint64_t wire_rate; /* bits in a second; 0: any number */
 };
 
-/* Of Martini: frames of 2,048 bytes leave, and arrive, at 330 MB/s: 1,086 ns beside the port's
- * 5,120. A message of one frame arrives in 490 + 290 + 500 ns beside the port. */
+/*
+ * Martini: frames of 2,048 bytes leave DRAM, and arrive there, at 330 MB/s: 1,086 ns beside the
+ * port's 5,120. A message of one frame arrives in 490 + 290 + 500 ns beside the port.
+ *
+ * Capture: frames of 1,500 bytes at 32 Gb/s, 375 ns, of which the port's 38 Gb/s take 315.
+ */
 static const struct profile profiles[] = {
-    [RNIC_PROFILE_NONE] = {0, 0, 0, false, {{0, 0}, {0, 0}}, 0, 0},
-    [RNIC_PROFILE_EXPETHER_2008] = {580, 100, 800, true, {{400, 150}, {0, 150}}, 1000, UINT64_C(10000000000)},
-    [RNIC_PROFILE_MARTINI_2002] = {450, 120, 400, false, {{600, 636}, {194, 966}}, 300, UINT64_C(8000000000)},
-    [RNIC_PROFILE_MODERN] = {300, 20, 12000, true, {{50, 10}, {0, 10}}, 500, UINT64_C(100000000000)},
+    [RNIC_PROFILE_NONE] = {.wire_rate = 0},
+    [RNIC_PROFILE_EXPETHER_2008] = {.host = {580, 100, 800},
+                                    .each_way = true,
+                                    .dram = {100, 20, 800},
+                                    .sram = {20, 20, 1600},
+                                    .work = {{400, 150}, {0, 150}},
+                                    .wire_delay_ns = 1000,
+                                    .wire_rate = UINT64_C(10000000000)},
+    [RNIC_PROFILE_MARTINI_2002] = {.host = {450, 120, 400},
+                                   .dram = {150, 20, 400},
+                                   .sram = {20, 20, 400},
+                                   .work = {{600, 936}, {194, 1066}},
+                                   .wire_delay_ns = 300,
+                                   .wire_rate = UINT64_C(8000000000)},
+    [RNIC_PROFILE_MODERN] = {.host = {300, 20, 12000},
+                             .each_way = true,
+                             .dram = {60, 10, 12000},
+                             .sram = {5, 5, 50000},
+                             .work = {{50, 10}, {0, 10}},
+                             .wire_delay_ns = 500,
+                             .wire_rate = UINT64_C(100000000000)},
+    [RNIC_PROFILE_CAPTURE_2020] = {.host = {20, 20, 4750},
+                                   .each_way = true,
+                                   .dram = {20, 20, 4750},
+                                   .sram = {5, 5, 4750},
+                                   .work = {{0, 40}, {0, 40}},
+                                   .wire_delay_ns = 500,
+                                   .wire_rate = UINT64_C(40000000000)},
 };
 
 static const struct profile *profile_of(const struct rnic_card *card)
@@ -50,8 +84,10 @@ void rnic_cost_init(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);
     state->engine = RNIC_ENGINES;
-    state->port[RNIC_PORT_HOST].rate = profile_of(card)->host_mbytes;
-    state->port[RNIC_PORT_HOST_WRITES].rate = profile_of(card)->host_mbytes;
+    state->port[RNIC_PORT_HOST].rate = profile_of(card)->host.mbytes;
+    state->port[RNIC_PORT_HOST_WRITES].rate = profile_of(card)->host.mbytes;
+    state->port[RNIC_PORT_DRAM].rate = profile_of(card)->dram.mbytes;
+    state->port[RNIC_PORT_SRAM].rate = profile_of(card)->sram.mbytes;
 }
 
 /* --- operations --- */
@@ -122,8 +158,17 @@ static void move(struct rnic_card *card, unsigned fn, enum rnic_port_kind kind, 
 void rnic_cost_dma(struct rnic_card *card, unsigned fn, bool reads, uint32_t bytes)
 {
     const struct profile *profile = profile_of(card);
-    spend(card, fn, reads ? profile->read_latency_ns : profile->write_latency_ns);
+    spend(card, fn, reads ? profile->host.read_latency_ns : profile->host.write_latency_ns);
     move(card, fn, profile->each_way && !reads ? RNIC_PORT_HOST_WRITES : RNIC_PORT_HOST, bytes);
+}
+
+void rnic_cost_devmem(struct rnic_card *card, unsigned fn, enum rnic_port_kind port, bool reads,
+                      uint32_t bytes)
+{
+    const struct profile *profile = profile_of(card);
+    const struct memory *memory = port == RNIC_PORT_SRAM ? &profile->sram : &profile->dram;
+    spend(card, fn, reads ? memory->read_latency_ns : memory->write_latency_ns);
+    move(card, fn, port, bytes);
 }
 
 void rnic_cost_frame(struct rnic_card *card, unsigned fn, enum rnic_engine_kind engine, bool first)

@@ -22,6 +22,9 @@ uint64_t rnic_cost_deadline(const struct rnic_card *card);
 
 /* Adds the cost of a DMA of `bytes` bytes. A read waits for its answer. */
 void rnic_cost_dma(struct rnic_card *card, unsigned fn, bool reads, uint32_t bytes);
+/* Adds the cost of an access to device memory. */
+void rnic_cost_devmem(struct rnic_card *card, unsigned fn, enum rnic_port_kind port, bool reads,
+                      uint32_t bytes);
 /* Adds the cost of making a frame of a send queue or of a read response, or of taking a frame that
  * has arrived. `first`: the first frame of its message. */
 void rnic_cost_frame(struct rnic_card *card, unsigned fn, enum rnic_engine_kind engine, bool first);

@@ -63,6 +63,7 @@ static const char *const names[RNIC_FAULT_KINDS] = {
     [RNIC_FAULT_REMOVED] = "removed",
     [RNIC_FAULT_RESET] = "reset",
     [RNIC_FAULT_LINK_DOWN] = "link_down",
+    [RNIC_FAULT_MEMORY_FLIP] = "memory_flip",
 };
 
 static bool take_char(const char **at, char wanted)
@@ -253,6 +254,11 @@ bool rnic_fault_doorbell(struct rnic_card *card, unsigned fn)
         deafen(card, fn);
     }
     return late;
+}
+
+uint32_t rnic_fault_bit(struct rnic_card *card, uint32_t bytes)
+{
+    return (uint32_t)rnic_rng_below(&faults_of(card)->random, (uint64_t)bytes * 8);
 }
 
 void rnic_fault_poison(struct rnic_card *card, uint8_t *bytes, uint32_t count)

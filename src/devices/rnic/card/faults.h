@@ -13,7 +13,8 @@
  * comes twice | | command_fail | a command is answered DMA and not executed | | command_timeout | a
  * command and all behind it are not answered | | removed | at a register read, the card is gone:
  * registers read all ones, nothing happens any more | | reset | at a DMA, the function is reset | |
- * link_down | at a frame that leaves by the wire, the link goes down for that time |
+ * link_down | at a frame that leaves by the wire, the link goes down for that time | |
+ * memory_flip | at a read of device memory, a bit of it flips, and stays so |
  */
 #ifndef DEVICES_RNIC_CARD_FAULTS_H
 #define DEVICES_RNIC_CARD_FAULTS_H
@@ -34,6 +35,7 @@ enum rnic_fault {
     RNIC_FAULT_REMOVED,
     RNIC_FAULT_RESET,
     RNIC_FAULT_LINK_DOWN,
+    RNIC_FAULT_MEMORY_FLIP,
     RNIC_FAULT_KINDS
 };
 
@@ -49,6 +51,8 @@ uint64_t rnic_fault_lateness(const struct rnic_card *card);
 void rnic_fault_dma(struct rnic_card *card, unsigned fn);
 /* A doorbell was found: whether it is to be looked at later. */
 bool rnic_fault_doorbell(struct rnic_card *card, unsigned fn);
+/* Returns the number of a bit that is chosen at random among those of `bytes` bytes. */
+uint32_t rnic_fault_bit(struct rnic_card *card, uint32_t bytes);
 /* Changes some of the bytes. */
 void rnic_fault_poison(struct rnic_card *card, uint8_t *bytes, uint32_t count);
 /* A completion entry was written: whether its OWNER word is to wait; and which queue's may wait no

@@ -5,6 +5,7 @@
  */
 #include "devices/rnic/card/mr.h"
 
+#include "devices/rnic/card/devmem.h"
 #include "devices/rnic/card/dma.h"
 #include "devices/rnic/card/numbers.h"
 #include "devices/rnic/card/pbl.h"
@@ -81,10 +82,19 @@ static uint32_t piece(const struct rnic_card *card, const struct rnic_mr *mr, ui
     return page - in_page < bytes ? (uint32_t)(page - in_page) : bytes;
 }
 
+static bool is_device(const struct rnic_mr *mr)
+{
+    return (mr->rights & RNIC_RIGHT_DEVICE) != 0;
+}
+
 bool rnic_mr_read(struct rnic_card *card, uint32_t qp, const struct rnic_segment *range, uint8_t *out)
 {
     const struct rnic_mr *mr = rnic_mr(card, index_of(range->stag));
     unsigned fn = rnic_qp(card, qp)->fn;
+    if (is_device(mr)) {
+        rnic_devmem_read(card, fn, mr->iova + (range->address - mr->address), out, range->length);
+        return true;
+    }
     for (uint32_t done = 0; done < range->length;) {
         uint64_t iova;
         uint32_t bytes = piece(card, mr, range->address + done, range->length - done, &iova);
@@ -100,6 +110,10 @@ bool rnic_mr_write(struct rnic_card *card, uint32_t qp, const struct rnic_segmen
 {
     const struct rnic_mr *mr = rnic_mr(card, index_of(range->stag));
     unsigned fn = rnic_qp(card, qp)->fn;
+    if (is_device(mr)) {
+        rnic_devmem_write(card, fn, mr->iova + (range->address - mr->address), in, range->length);
+        return true;
+    }
     for (uint32_t done = 0; done < range->length;) {
         uint64_t iova;
         uint32_t bytes = piece(card, mr, range->address + done, range->length - done, &iova);
@@ -136,14 +150,18 @@ static bool read_memory(const struct rnic_command *command, struct rnic_mr *mr)
     return mr->domain != 0 && mr->length > 0 && mr->address + mr->length - 1 >= mr->address;
 }
 
-static bool good_rights(uint8_t rights)
+static bool good_rights(unsigned rights)
 {
     return (rights & ~(RNIC_RIGHT_REMOTE_WRITE | RNIC_RIGHT_REMOTE_READ | RNIC_RIGHT_LOCAL_READ_ONLY)) == 0;
 }
 
-/* Linear memory lies in one range of the bus; a list has just the pages that the memory touches. */
-static bool good_place(const struct rnic_mr *mr)
+/* Linear memory lies in one range of the bus, or of device memory; a list has just the pages that
+ * the memory touches. */
+static bool good_place(const struct rnic_card *card, unsigned fn, const struct rnic_mr *mr)
 {
+    if (is_device(mr)) {
+        return mr->pages == 0 && mr->page_shift == 0 && rnic_devmem_has(card, fn, mr->iova, mr->length);
+    }
     if (mr->pages == 0) {
         return mr->page_shift == 0 && mr->iova + mr->length - 1 >= mr->iova;
     }
@@ -199,7 +217,8 @@ uint16_t rnic_mr_register(struct rnic_card *card, struct rnic_command *command)
     struct rnic_mr mr = {0};
     struct rnic_numbers *mrs = &rnic_state(card)->mrs;
     uint32_t index;
-    if (!read_memory(command, &mr) || !good_rights(mr.rights) || !good_place(&mr)) {
+    if (!read_memory(command, &mr) || !good_rights(mr.rights & ~RNIC_RIGHT_DEVICE) ||
+        !good_place(card, command->fn, &mr)) {
         return RNIC_STATUS_INVALID;
     }
     if (!rnic_numbers_take(card, mrs, command->fn, &index)) {
@@ -228,7 +247,7 @@ uint16_t rnic_mr_change(struct rnic_card *card, struct rnic_command *command)
         return RNIC_STATUS_INVALID;
     }
     struct rnic_mr *mr = rnic_mr(card, index_of(command->object));
-    mr->rights = rights;
+    mr->rights = rights | (mr->rights & RNIC_RIGHT_DEVICE); /* where it is does not change */
     mr->domain = domain;
     return RNIC_STATUS_OK;
 }

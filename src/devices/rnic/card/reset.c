@@ -10,6 +10,7 @@
 #include "devices/rnic/card/claim.h"
 #include "devices/rnic/card/config.h"
 #include "devices/rnic/card/cq.h"
+#include "devices/rnic/card/devmem.h"
 #include "devices/rnic/card/dma.h"
 #include "devices/rnic/card/doorbell.h"
 #include "devices/rnic/card/error.h"
@@ -23,16 +24,19 @@
 #include "devices/rnic/card/schedule.h"
 #include "devices/rnic/card/wire.h"
 
-static bool good_ring(uint64_t base, uint32_t log2)
+/* Rings lie in host memory. */
+static bool good_ring(const struct rnic_card *card, unsigned fn, uint64_t base, uint32_t log2)
 {
-    return base % 64 == 0 && log2 >= RNIC_LOG2_MIN && log2 <= RNIC_COMMAND_LOG2_MAX;
+    return base % 64 == 0 && !rnic_devmem_is_bus(card, fn, base) && log2 >= RNIC_LOG2_MIN &&
+           log2 <= RNIC_COMMAND_LOG2_MAX;
 }
 
 void rnic_enable(struct rnic_card *card, unsigned fn)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
-    bool good = good_ring(f->command_base, f->command_log2) && good_ring(f->answer_base, f->command_log2) &&
-                good_ring(f->event_base, f->event_log2);
+    bool good = good_ring(card, fn, f->command_base, f->command_log2) &&
+                good_ring(card, fn, f->answer_base, f->command_log2) &&
+                good_ring(card, fn, f->event_base, f->event_log2);
     if (!good) {
         rnic_error_log(card, fn, RNIC_ERROR_BAD_SETUP, 0, 0);
         return;
@@ -90,6 +94,7 @@ void rnic_reset(struct rnic_card *card, unsigned fn)
     free_objects(card, fn);
     rnic_wire_reset(card, fn);
     rnic_doorbell_clear(card, fn);
+    rnic_devmem_reset(card, fn);
     rnic_state(card)->cut -= (uint32_t)f->cut + f->reset_due;
     rnic_state(card)->lost_fns -= f->lost;
     clear_registers(f);

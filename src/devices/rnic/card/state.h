@@ -393,6 +393,8 @@ enum rnic_engine_kind {
 enum rnic_port_kind {
     RNIC_PORT_HOST,        /* host memory, over the bus */
     RNIC_PORT_HOST_WRITES, /* where the bus has a port for each direction */
+    RNIC_PORT_DRAM,        /* device memory */
+    RNIC_PORT_SRAM,
     RNIC_PORTS
 };
 
