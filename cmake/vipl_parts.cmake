@@ -15,6 +15,7 @@ set(vipl_parts_posix full-clang full-asan full-tsan full-s390x full-powerpc full
 set(vipl_parts_cpp asan full-clang full-tsan full-s390x full-powerpc full-aarch64 full-musl)
 set(vipl_parts_stream asan tsan s390x full-clang full-powerpc full-aarch64 full-musl)
 set(vipl_parts_sockets full-clang full-asan full-tsan full-release full-s390x)
+set(vipl_parts_fabric full-asan full-tsan)
 set(vipl_parts_fault full-asan full-tsan long)
 set(vipl_parts_stress full-asan full-tsan long)
 set(vipl_parts_emulated full-s390x full-powerpc full-aarch64)

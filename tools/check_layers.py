@@ -127,7 +127,7 @@ def include_error(path, layer, kind, name):
         if public or is_in(BACKEND | {layer[len('src/'):]}, folder, name):
             return None
         return 'a backend sees its contract, base, os, iwarp and itself'
-    if layer in ('include', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/posix', 'tests/package'):
+    if layer in ('include', 'providers', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/posix', 'tests/package'):
         return 'public headers only' if folder in INSIDE and name not in TOOLS.get(path, set()) else None
     return None
 
@@ -210,7 +210,7 @@ def check_tree(root):
         with open(os.path.join(root, name), encoding='utf-8') as file:
             built |= sources_of(file.read())
     findings = []
-    for top in ('include', 'src', 'tools', 'bench', 'examples', 'tests', 'cmake'):
+    for top in ('include', 'src', 'providers', 'tools', 'bench', 'examples', 'tests', 'cmake'):
         for where, folders, files in os.walk(os.path.join(root, top)):
             folders.sort()
             for name in sorted(files):
@@ -299,6 +299,8 @@ SAMPLES = {
     'tools/bad.c': ['#include "os/os.h" @@ public headers only', '#ifdef __linux__', '#ifdef _WIN32 @@ operating system asked for'],
     'tests/unit/bad.cpp': ['#if defined(__APPLE__) @@ operating system asked for', '#ifdef __FreeBSD__ @@ operating system asked for'],
     'include/vipl/vipl.h': ['#ifdef _WIN32'],
+    'providers/one/good.c': ['#include <vipl/posix.h>', '#include "provider.h"', 'void *p = malloc(1);'],
+    'providers/one/bad.c': ['#include "core/vi.h" @@ public headers only'],
 }
 
 
@@ -330,6 +332,8 @@ def self_test():
             file.write('/* SPDX-License-Identifier: MIT */\n')
         with open(os.path.join(root, 'tools/CMakeLists.txt'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nset(sources bad.c)\n')
+        with open(os.path.join(root, 'providers/one/CMakeLists.txt'), 'w', encoding='utf-8') as file:
+            file.write('# SPDX-License-Identifier: MIT\nset(sources good.c bad.c)\n')
         wanted.append(('src/core/forgotten.c', 1, 'not in CMakeLists.txt'))
         wanted.append(('tests/conformance/bad.cpp', 1, 'not in CMakeLists.txt'))
         wanted.append(('bench/papers/bad.c', 1, 'not in CMakeLists.txt'))

@@ -18,7 +18,7 @@ import tree
 DOCUMENT, COMMENT = 120, 100
 
 # What is held to it. A star stands for folders, too.
-COVERED = ('*.md', 'bench/*', 'examples/*', 'include/*', 'integrations/*', 'src/*', 'tests/*', 'tools/*')
+COVERED = ('*.md', 'bench/*', 'examples/*', 'include/*', 'integrations/*', 'providers/*', 'src/*', 'tests/*', 'tools/*')
 SOURCES = ('.c', '.h', '.cpp', '.hpp')
 
 # A comment, or a text in quotes, which may look like one.

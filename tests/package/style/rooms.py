@@ -40,7 +40,7 @@ def readme_of(root, path):
 def check_rows(root):
     """Each file has one row, and each row its files."""
     wanted = {}
-    for path in tree.files(root, SOURCES, ('src',)):
+    for path in tree.files(root, SOURCES, ('src', 'providers')):
         wanted.setdefault(readme_of(root, path), set()).add(path)
     for readme in sorted(wanted):
         if not os.path.exists(os.path.join(root, readme)):
@@ -82,7 +82,7 @@ def check_includes(root):
 
 
 def check_lists(root):
-    for path in tree.files(root, SOURCES, ('src',)):
+    for path in tree.files(root, SOURCES, ('src', 'providers')):
         for name in LISTED.findall(tree.text_of(root, path)):
             if not os.path.exists(os.path.join(root, os.path.dirname(path), name)):
                 yield '%s: lists what is not there: %s' % (path, name)

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The objects of the libfabric provider "vipl", and what its files call of each other.
+ *
+ * A libfabric object begins with its fid, which is all that a program sees of it. All objects of a
+ * device share one NIC handle (struct prov_nic) and its lock, which guards every field below that
+ * has no other guard named. Functions whose comment says "locked" want that lock held. No call of
+ * VIPL that may block is made under it: VipDisconnect(), VipConnectRequest(), VipCloseNic(),
+ * registering memory.
+ *
+ * The provider is a client of VIPL's public interface, and of libfabric's installed headers.
+ */
+#ifndef VIPL_PROVIDERS_LIBFABRIC_PROVIDER_H
+#define VIPL_PROVIDERS_LIBFABRIC_PROVIDER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <vipl/posix.h>
+#include <vipl/vipl.h>
+
+#include "list.h"
+
+enum {
+    PROV_CM_DATA = 40,     /* private data of connect, accept and reject */
+    PROV_INJECT = 256,     /* bytes that fi_inject() takes */
+    PROV_IOVS = 4,         /* pieces of memory of one operation */
+    PROV_TX_DEFAULT = 128, /* operations of an endpoint that are not complete or not read, */
+    PROV_TX_MOST = 16384,  /* unless the hints ask for another number, */
+    PROV_RX_DEFAULT = 256, /* and receives */
+    PROV_RX_MOST = 32768,
+    PROV_CREDIT_OPS = 4,    /* RDMA Writes that tell the peer of receives, at once, */
+    PROV_PART_OPS = 8,      /* and parts of a long RDMA operation */
+    PROV_HOST_BYTES = 16,   /* room for the host address of any device */
+    PROV_NAME_BYTES = 6,    /* a listener's discriminator: "ofi:" and the port */
+    PROV_DISCRIMINATOR = 64 /* the longest that devices have */
+};
+
+extern struct fi_provider prov_provider;
+#define PROV_LOG(level, subsystem, ...) FI_LOG(&prov_provider, level, subsystem, __VA_ARGS__)
+
+/* A VIPL address, with room for the longest one. */
+union prov_net {
+    VIP_NET_ADDRESS net;
+    uint8_t bytes[sizeof(VIP_NET_ADDRESS) + PROV_HOST_BYTES + PROV_DISCRIMINATOR];
+};
+
+/* How the addresses of a device look to libfabric. */
+enum prov_family {
+    PROV_LOOPBACK, /* sockaddr_in, an address of this host */
+    PROV_INET,     /* sockaddr_in */
+    PROV_ETHERNET  /* sockaddr_in6, the link-local address that is made from a MAC address */
+};
+
+/* A device of VIPL in this process. Made by prov_nic_find() and never freed: fi_getinfo() asks for
+ * the attributes again and again. The NIC handle is open while there are fabrics. */
+struct prov_nic {
+    struct prov_nic *next;         /* prov_nic_list: lock of device.c */
+    char name[64];                 /* constant */
+    pid_t pid;                     /* constant: a forked child has records of its own */
+    enum prov_family family;       /* constant */
+    VIP_NIC_ATTRIBUTES attributes; /* constant; without LocalNicAddress, which is: */
+    uint8_t host[PROV_HOST_BYTES]; /* constant */
+    unsigned users;                /* fabrics; lock of device.c */
+    VIP_NIC_HANDLE handle;         /* constant while there are users */
+    pthread_mutex_t lock;
+    struct list endpoints; /* prov_ep.of_nic: enabled ones, for the error handler */
+    struct list listeners; /* prov_listener.of_nic */
+    struct list requests;  /* prov_request.of_nic */
+    struct list pending; /* prov_ep.pending: sends without credit, or receives that the peer is not told of */
+    int connect_fd;      /* VIPX_FD_CONNECT; -1 before the first listener */
+    unsigned long long stalls; /* operations that had no credit at first */
+};
+
+/* A name that a NIC handle listens on, until it is closed: VIPL has no call that ends it. */
+struct prov_listener {
+    struct list of_nic;
+    uint16_t port;
+    struct prov_pep *pep; /* NULL: requests are rejected */
+    union prov_net address;
+};
+
+struct prov_fabric {
+    struct fid_fabric fid;
+    struct prov_nic *nic;
+    unsigned users; /* domains, event queues, passive endpoints */
+};
+
+struct prov_domain {
+    struct fid_domain fid;
+    struct prov_fabric *fabric;
+    struct prov_nic *nic;
+    VIP_PROTECTION_HANDLE ptag;
+    unsigned users; /* endpoints, completion queues, regions */
+};
+
+/* A region. Its descriptor (fi_mr_desc()) is this structure. */
+struct prov_mr {
+    struct fid_mr fid;
+    struct prov_domain *domain;
+    void *address;
+    VIP_MEM_HANDLE handle;
+};
+
+/* What an event queue has to say. Part of the object that it is about, so that none is lost for
+ * lack of memory; fi_eq_write() allocates its own. */
+struct prov_event {
+    struct list of_eq; /* alone when it is not queued */
+    uint32_t type;
+    int error;    /* a code of libfabric: for fi_eq_readerr() */
+    bool written; /* by fi_eq_write(), and freed when it has been read */
+    fid_t fid;
+    struct fi_info *info; /* of FI_CONNREQ; goes to the program */
+    size_t bytes;
+    uint8_t *data;
+};
+
+struct prov_eq {
+    struct fid_eq fid;
+    struct prov_fabric *fabric;
+    struct list events;
+    unsigned users; /* endpoints and passive endpoints */
+    int wake_fd;    /* readable while there are events; -1 without a wait object */
+    int wait_fd;    /* wake_fd and the NIC handle's connect_fd */
+    bool woken;
+    bool has_connect_fd;
+    uint8_t error_data[PROV_CM_DATA]; /* of the last fi_eq_readerr() */
+};
+
+struct prov_pep {
+    struct fid_pep fid;
+    struct prov_fabric *fabric;
+    struct prov_eq *eq;
+    struct fi_info *info;
+    int port_socket; /* reserves the port among the programs of this host; -1: not yet */
+    uint16_t port;
+    struct prov_listener *listener;
+};
+
+/* A connection request that has come in: fi_info.handle of FI_CONNREQ. */
+struct prov_request {
+    struct fid fid;
+    struct list of_nic;
+    struct prov_nic *nic;
+    VIP_CONN_HANDLE conn;
+    VIP_VI_ATTRIBUTES theirs;
+    struct prov_event event;
+    uint32_t posted;        /* receives of the requester, */
+    uint32_t credit_handle; /* and where it wants to be told of ours */
+    uint64_t credit_address;
+    uint8_t data[PROV_CM_DATA];
+};
+
+enum prov_kind {
+    PROV_OP_SEND,
+    PROV_OP_RECV,
+    PROV_OP_READ,
+    PROV_OP_WRITE,
+    PROV_OP_PART, /* of a READ or WRITE that is longer than one transfer */
+    PROV_OP_CREDIT,
+    PROV_OP_HELLO /* the first message of the accepting side */
+};
+
+/* An operation: a descriptor of VIPL, and the completion that the program reads. It is on a free
+ * list, or posted, or on the list of a completion queue. */
+struct prov_op {
+    VIP_DESCRIPTOR descriptor; /* its segments go on in: */
+    VIP_DESCRIPTOR_SEGMENT more[PROV_IOVS - 1];
+    struct list link; /* prov_cq.done, or free list */
+    struct prov_ep *ep;
+    uint8_t *inject; /* PROV_INJECT bytes; NULL of receives */
+    void *context;
+    void *buffer;
+    uint64_t flags; /* of the completion */
+    uint64_t data;
+    size_t length;
+    uint32_t status; /* of the descriptor */
+    int error;       /* a code of libfabric */
+    enum prov_kind kind;
+    bool wanted;        /* a completion is, also when there is no error */
+    bool takes_receive; /* of the peer's */
+} __attribute__((aligned(VIP_DESCRIPTOR_ALIGNMENT)));
+
+struct prov_cq {
+    struct fid_cq fid;
+    struct prov_domain *domain;
+    VIP_CQ_HANDLE handle;
+    enum fi_cq_format format;
+    enum fi_wait_obj wait;
+    struct list done; /* prov_op.link: completions to be read */
+    size_t ready;     /* how many */
+    size_t depth;     /* operations of the endpoints that report here, */
+    size_t entries;   /* for which the device has room */
+    unsigned users;   /* endpoints, once for each direction */
+    int wake_fd; /* readable while there are completions that the device does not show; -1 without a wait object */
+    int tick_fd; /* a timer, while a thread may sleep and endpoints have something pending */
+    int wait_fd; /* both and the completion queue's descriptor; -1 before FI_GETWAIT */
+    bool woken;
+    bool ticking;
+    bool signalled; /* fi_cq_signal() */
+};
+
+enum prov_state { PROV_IDLE, PROV_ENABLED, PROV_CONNECTING, PROV_CONNECTED, PROV_GONE };
+
+/* How many receives the peer has posted so far: it writes here by RDMA Write, big-endian, and the
+ * complement behind it, because a write may be seen half done. */
+struct prov_credit {
+    uint32_t posted;
+    uint32_t complement;
+};
+
+/* An RDMA operation longer than one transfer: the parts that are not posted yet. */
+struct prov_transfer {
+    struct prov_op *last; /* the operation that completes; NULL: there is none under way */
+    struct iovec iov[PROV_IOVS];
+    VIP_MEM_HANDLE handles[PROV_IOVS];
+    size_t count, index, at;
+    uint64_t address;
+    VIP_MEM_HANDLE key;
+    uint16_t control;
+    uint32_t data;
+    size_t left;     /* bytes that are not posted; 0 also if there is none under way */
+    unsigned posted; /* parts */
+    int error;       /* of one of them */
+    uint32_t status;
+};
+
+struct prov_ep {
+    struct fid_ep fid;
+    struct prov_domain *domain;
+    struct prov_nic *nic;
+    struct prov_eq *eq;
+    struct prov_cq *tx_cq, *rx_cq;
+    bool tx_selective, rx_selective;
+    struct fi_info *info;
+    struct prov_request *request; /* of the accepting side, until it has accepted */
+    enum prov_state state;
+    VIP_VI_HANDLE vi;
+    struct list of_nic;
+    struct list pending; /* prov_nic.pending */
+    struct prov_event connected, shutdown;
+    uint8_t peer_data[PROV_CM_DATA]; /* of the hello or the request: for the event */
+
+    void *pool; /* operations, and the bytes to inject */
+    VIP_MEM_HANDLE pool_handle;
+    struct list tx_free, rx_free, credit_free, part_free;
+    struct list waiting; /* operations that wait for credit, and those behind them */
+    struct prov_op *hello;
+    struct prov_transfer transfer;
+
+    struct prov_credit *credit;
+    VIP_MEM_HANDLE credit_handle;
+    uint32_t peer_posted;        /* the largest seen */
+    uint32_t sent;               /* messages that took a receive of the peer's */
+    uint32_t posted, advertised; /* receives; what the peer has been told */
+    uint32_t received;           /* that are over */
+    uint32_t peer_credit_handle;
+    uint64_t peer_credit_address;
+
+    /* The thread that makes the blocking call of a connect. */
+    bool has_connector, connector_ends, cancelled;
+    pthread_t connector;
+    pthread_cond_t connector_ended;
+    union prov_net from, to;
+    uint8_t peer_host[PROV_HOST_BYTES];
+    uint16_t peer_port;
+    bool has_peer;
+};
+
+/* abi.c: what depends on the version of libfabric that has loaded the provider. */
+
+/* A copy of an fi_info, or an empty one for NULL; NULL if there is no memory. */
+struct fi_info *prov_info_dup(const struct fi_info *info);
+void prov_info_free(struct fi_info *info);
+/* Milliseconds of the setting FI_VIPL_CONNECT_TIMEOUT. */
+VIP_ULONG prov_connect_timeout_ms(void);
+/* The names of devices, separated by commas: FI_VIPL_DEVICE, VIPL_DEVICE or "loopback". */
+const char *prov_devices(void);
+/* For objects that have no such operation. */
+int prov_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
+int prov_no_control(struct fid *fid, int command, void *argument);
+int prov_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/* device.c */
+
+/* The device of that name, whose attributes are known; NULL if it does not open, which is
+ * logged. */
+struct prov_nic *prov_nic_find(const char *name);
+/* Opens the NIC handle for a further fabric, and gives it back. */
+int prov_nic_open(struct prov_nic *nic);
+void prov_nic_close(struct prov_nic *nic);
+void prov_nic_lock(struct prov_nic *nic);
+void prov_nic_unlock(struct prov_nic *nic);
+/* The code of libfabric, negative, for a return code of VIPL. */
+int prov_error(VIP_RETURN rc);
+
+/* address.c: addresses of libfabric and of VIPL. */
+
+uint32_t prov_address_format(const struct prov_nic *nic);
+/* Writes at most *bytes of the address, and sets *bytes to its length; -FI_ETOOSMALL if it is
+ * longer. */
+int prov_address_copy(const struct prov_nic *nic, const uint8_t *host, uint16_t port, void *out,
+                      size_t *bytes);
+/* Reads an address that a program names; a code of libfabric if the device does not have such, or
+ * cannot reach it. */
+int prov_address_read(const struct prov_nic *nic, const void *address, size_t bytes, uint8_t *host,
+                      uint16_t *port);
+/* The address of a listener, and of a requester, whose discriminator are these bytes. */
+void prov_address_listener(const struct prov_nic *nic, const uint8_t *host, uint16_t port,
+                           union prov_net *out);
+void prov_address_set(const struct prov_nic *nic, const uint8_t *host, const void *discriminator,
+                      size_t bytes, union prov_net *out);
+
+/* info.c */
+int prov_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                 const struct fi_info *hints, struct fi_info **info);
+
+/* fabric.c */
+int prov_fabric_open(struct fi_fabric_attr *attributes, struct fid_fabric **out, void *context);
+
+/* domain.c */
+int prov_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **out, void *context);
+
+/* mr.c */
+extern struct fi_ops_mr prov_mr_ops;
+/* The handle of the memory of a descriptor of libfabric's. */
+VIP_MEM_HANDLE prov_mr_handle(const void *descriptor);
+
+/* eq.c */
+int prov_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attributes, struct fid_eq **out, void *context);
+void prov_event_init(struct prov_event *event, fid_t fid, uint8_t *data);
+/* Locked. Queues an event, which must not be queued. */
+void prov_eq_add(struct prov_eq *eq, struct prov_event *event, uint32_t type, int error, size_t bytes);
+/* Locked. Takes an event back that has not been read. */
+void prov_eq_remove(struct prov_eq *eq, struct prov_event *event);
+/* Locked. The wait object is ready for connection requests, too. */
+int prov_eq_watch_requests(struct prov_eq *eq);
+/* Locked. Whether there is an event. */
+bool prov_eq_ready(struct prov_eq *eq);
+
+/* passive.c */
+int prov_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **out, void *context);
+/* Locked. Takes the connection requests that have come in for any listener of the NIC handle. */
+void prov_take_requests(struct prov_nic *nic);
+/* Locked. The request of fi_info.handle; NULL if there is none, or not any more. */
+struct prov_request *prov_request_find(struct prov_nic *nic, const struct fid *handle);
+/* Locked. The request has been answered. */
+void prov_request_free(struct prov_request *request);
+/* Frees the listeners and the requests of a NIC handle that is closed. */
+void prov_listeners_free(struct prov_nic *nic);
+
+/* hello.c: what the two sides of a connection tell each other. */
+
+struct prov_hello {
+    bool accepted;
+    uint32_t posted, credit_handle;
+    uint64_t credit_address;
+    size_t bytes; /* private data */
+    uint8_t data[PROV_CM_DATA];
+};
+enum { PROV_HELLO_BYTES = 20 + PROV_CM_DATA };
+/* Returns the bytes written. */
+size_t prov_hello_write(const struct prov_hello *hello, uint8_t out[PROV_HELLO_BYTES]);
+bool prov_hello_read(const uint8_t *in, size_t bytes, struct prov_hello *hello);
+
+/* connect.c */
+extern struct fi_ops_cm prov_ep_cm_ops;
+/* Locked. The hello has come, or the receive for it has ended with an error. */
+void prov_ep_hello_done(struct prov_ep *ep, struct prov_op *op);
+/* Locked. The connection has ended by itself: the program gets FI_SHUTDOWN, once. */
+void prov_ep_gone(struct prov_ep *ep);
+/* Not locked. Ends a connect that is under way, and waits for its thread. */
+void prov_ep_cancel_connect(struct prov_ep *ep);
+
+/* ep.c */
+int prov_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context);
+/* Locked. */
+struct prov_op *prov_op_take(struct list *free);
+void prov_op_give(struct prov_op *op);
+/* The first segment of an operation's memory; its descriptor is reset. */
+VIP_DESCRIPTOR_SEGMENT *prov_op_begin(struct prov_op *op, enum prov_kind kind, uint16_t control);
+/* One segment of the pool's own memory. */
+void prov_op_own_bytes(struct prov_op *op, VIP_DESCRIPTOR_SEGMENT *segment, size_t bytes);
+
+/* complete.c */
+/* Locked. Takes a descriptor of a VI, if one is complete, and does what follows. Returns whether
+ * there was one. */
+bool prov_ep_reap(struct prov_ep *ep, bool recv);
+/* Locked. All that are complete of the send queue, for operations to be free again. */
+void prov_ep_reap_sends(struct prov_ep *ep);
+
+/* credit.c */
+/* Locked. Tells the peer of receives, if it may soon need to know. */
+void prov_credit_advertise(struct prov_ep *ep);
+/* Locked. Posts an operation that sends, or has it wait for credit and for those before it. On
+ * failure the operation is free again. */
+int prov_submit(struct prov_ep *ep, struct prov_op *op);
+/* Locked. One receive of the peer's, for a message that is posted next; false if there is none. */
+bool prov_take_credit(struct prov_ep *ep);
+/* Locked. Whether operations wait. */
+bool prov_is_waiting(const struct prov_ep *ep);
+/* Locked. Posts what need not wait any more, of one endpoint or of all of the NIC handle. */
+void prov_push_ep(struct prov_ep *ep);
+void prov_push(struct prov_nic *nic);
+/* Locked. The connection has ended: operations that wait are cancelled. */
+void prov_cancel_waiting(struct prov_ep *ep);
+
+/* cq.c */
+int prov_cq_open(struct fid_domain *fid, struct fi_cq_attr *attributes, struct fid_cq **out, void *context);
+/* Locked. Queues a completion. */
+void prov_cq_add(struct prov_cq *cq, struct prov_op *op);
+/* Locked. Drops the completions of an endpoint. */
+void prov_cq_forget(struct prov_cq *cq, const struct prov_ep *ep);
+/* Locked. Has the wait object show what there is. Called by those that add completions outside a
+ * read of the same queue. */
+void prov_cq_update_wake(struct prov_cq *cq);
+/* Locked. Does what follows from an entry that the device's completion queue has returned. */
+void prov_cq_took(VIP_VI_HANDLE vi, VIP_BOOLEAN recv);
+/* Locked. Whether there is a completion. */
+bool prov_cq_ready(struct prov_cq *cq);
+/* Locked. Room for the operations of a further endpoint, or of one less. */
+int prov_cq_grow(struct prov_cq *cq, size_t operations);
+void prov_cq_shrink(struct prov_cq *cq, size_t operations);
+
+/* msg.c, rma.c */
+extern struct fi_ops_msg prov_msg_ops;
+extern struct fi_ops_rma prov_rma_ops;
+/* The memory of an operation; writes the segments from the first one on. -FI_EINVAL for memory that
+ * is not registered. */
+int prov_fill(struct prov_op *op, VIP_DESCRIPTOR_SEGMENT *first, const struct iovec *iov, void *const *desc,
+              size_t count);
+/* Whether the flags of an operation are possible; logs if not. */
+int prov_check_flags(uint64_t flags, uint64_t possible);
+/* Locked. Why an endpoint cannot send: 0 if it can, now or soon. */
+int prov_ep_can_send(const struct prov_ep *ep);
+/* Locked. Posts further parts of a long RDMA operation. */
+void prov_transfer_continue(struct prov_ep *ep);
+
+static inline struct prov_ep *prov_ep_of(struct fid_ep *fid)
+{
+    return container_of(fid, struct prov_ep, fid);
+}
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading and writing the peer's memory. What fits into one transfer of the device is one
+ * descriptor. What is longer goes in parts (struct prov_transfer): some are under way at a time,
+ * the next ones are posted as these end, and the last one is the operation whose completion the
+ * program sees. Meanwhile nothing else is sent, because it would overtake the parts.
+ */
+#include <string.h>
+
+#include "provider.h"
+
+static const uint64_t possible_rma_flags = FI_INJECT | FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE |
+                                           FI_PRIORITY | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_FENCE;
+
+/* An operation that a program asks for. */
+struct request {
+    const struct iovec *iov;
+    void *const *desc;
+    size_t count;
+    uint64_t address, key;
+    void *context;
+    uint64_t flags;
+    uint64_t data;
+    bool write;
+    bool wanted;
+};
+
+/* The address segment; the first one of memory follows it. */
+static VIP_DESCRIPTOR_SEGMENT *name_remote(VIP_DESCRIPTOR_SEGMENT *segment, uint64_t address,
+                                           VIP_MEM_HANDLE key)
+{
+    segment->Remote.Data.AddressBits = address;
+    segment->Remote.Handle = key;
+    segment->Remote.Reserved = 0;
+    return segment + 1;
+}
+
+static uint16_t control_of(const struct request *request)
+{
+    uint16_t control = request->write ? VIP_CONTROL_OP_RDMAWRITE : VIP_CONTROL_OP_RDMAREAD;
+    if ((request->flags & FI_REMOTE_CQ_DATA) != 0) {
+        control |= VIP_CONTROL_IMMEDIATE;
+    }
+    if ((request->flags & FI_FENCE) != 0) {
+        control |= VIP_CONTROL_QFENCE;
+    }
+    return control;
+}
+
+/* What the program will see of the operation. */
+static void name_completion(struct prov_op *op, const struct request *request, size_t total)
+{
+    op->context = request->context;
+    op->wanted = request->wanted;
+    op->flags = (request->write ? FI_WRITE : FI_READ) | FI_RMA;
+    op->length = total;
+}
+
+/* Posts a part of the transfer: the piece of memory that is next, up to the length of one
+ * transfer. */
+static VIP_RETURN post_part(struct prov_ep *ep, struct prov_op *op, enum prov_kind kind)
+{
+    struct prov_transfer *transfer = &ep->transfer;
+    size_t most = ep->nic->attributes.MaxTransferSize;
+    while (transfer->at == transfer->iov[transfer->index].iov_len) {
+        transfer->index++;
+        transfer->at = 0;
+    }
+    const struct iovec *from = &transfer->iov[transfer->index];
+    size_t bytes = from->iov_len - transfer->at < most ? from->iov_len - transfer->at : most;
+    uint16_t control =
+        kind == PROV_OP_PART ? transfer->control & (uint16_t)~VIP_CONTROL_IMMEDIATE : transfer->control;
+    VIP_DESCRIPTOR_SEGMENT *segment =
+        kind == PROV_OP_PART ? prov_op_begin(op, kind, control) : op->descriptor.DS;
+    op->descriptor.CS.Control = control;
+    segment = name_remote(segment, transfer->address, transfer->key);
+    segment->Local.Data.AddressBits = (uintptr_t)from->iov_base + transfer->at;
+    segment->Local.Handle = transfer->handles[transfer->index];
+    segment->Local.Length = (VIP_UINT32)bytes;
+    op->descriptor.CS.SegCount = 2;
+    op->descriptor.CS.ImmediateData = transfer->data;
+    VIP_RETURN rc = VipPostSend(ep->vi, &op->descriptor, ep->pool_handle);
+    if (rc == VIP_SUCCESS) {
+        transfer->at += bytes;
+        transfer->address += bytes;
+        transfer->left -= bytes;
+    }
+    return rc;
+}
+
+/* Bytes of the part that is next. */
+static size_t next_part(const struct prov_ep *ep)
+{
+    const struct prov_transfer *transfer = &ep->transfer;
+    size_t most = ep->nic->attributes.MaxTransferSize;
+    size_t index = transfer->index, at = transfer->at;
+    while (at == transfer->iov[index].iov_len) {
+        index++;
+        at = 0;
+    }
+    size_t bytes = transfer->iov[index].iov_len - at;
+    return bytes < most ? bytes : most;
+}
+
+/* The transfer ends here, because a part has failed or cannot be posted. */
+static void give_up(struct prov_ep *ep)
+{
+    struct prov_op *op = ep->transfer.last;
+    op->error = ep->transfer.error;
+    op->status = ep->transfer.status;
+    ep->transfer.last = NULL;
+    ep->transfer.left = 0;
+    prov_cq_add(ep->tx_cq, op);
+}
+
+void prov_transfer_continue(struct prov_ep *ep)
+{
+    struct prov_transfer *transfer = &ep->transfer;
+    while (transfer->left > 0 && transfer->posted < PROV_PART_OPS && transfer->error == 0) {
+        bool last = next_part(ep) == transfer->left;
+        if (last && transfer->last->takes_receive && !prov_take_credit(ep)) {
+            return;
+        }
+        struct prov_op *op = last ? transfer->last : prov_op_take(&ep->part_free);
+        VIP_RETURN rc = post_part(ep, op, last ? op->kind : PROV_OP_PART);
+        if (rc == VIP_SUCCESS) {
+            transfer->posted += last ? 0 : 1;
+            continue;
+        }
+        transfer->error = -prov_error(rc); /* the device lacks memory for it */
+        if (!last) {
+            prov_op_give(op);
+        }
+    }
+    if (transfer->error != 0 && transfer->left > 0 && transfer->posted == 0) {
+        give_up(ep);
+    }
+}
+
+/* Begins an operation that is longer than one transfer. */
+static int begin_transfer(struct prov_ep *ep, struct prov_op *op, const struct request *request, size_t total)
+{
+    struct prov_transfer *transfer = &ep->transfer;
+    memset(transfer, 0, sizeof(*transfer));
+    for (size_t i = 0; i < request->count; i++) {
+        if (request->iov[i].iov_len > 0 && (request->desc == NULL || request->desc[i] == NULL)) {
+            PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "memory without the descriptor of its region\n");
+            prov_op_give(op);
+            return -FI_EINVAL;
+        }
+        transfer->iov[i] = request->iov[i];
+        transfer->handles[i] = request->iov[i].iov_len > 0 ? prov_mr_handle(request->desc[i]) : 0;
+    }
+    transfer->count = request->count;
+    transfer->address = request->address;
+    transfer->key = (VIP_MEM_HANDLE)request->key;
+    transfer->control = control_of(request);
+    transfer->data = (uint32_t)request->data;
+    transfer->left = total;
+    transfer->last = op;
+    (void)prov_op_begin(op, request->write ? PROV_OP_WRITE : PROV_OP_READ, 0);
+    name_completion(op, request, total);
+    op->takes_receive = (request->flags & FI_REMOTE_CQ_DATA) != 0;
+    prov_push_ep(ep);
+    return 0;
+}
+
+/* Posts an operation of one descriptor. */
+static int post_whole(struct prov_ep *ep, struct prov_op *op, const struct request *request, size_t total)
+{
+    VIP_DESCRIPTOR_SEGMENT *segment =
+        name_remote(prov_op_begin(op, request->write ? PROV_OP_WRITE : PROV_OP_READ, control_of(request)),
+                    request->address, (VIP_MEM_HANDLE)request->key);
+    int rc = 0;
+    name_completion(op, request, total);
+    op->descriptor.CS.ImmediateData = (uint32_t)request->data;
+    if ((request->flags & FI_INJECT) != 0) {
+        size_t at = 0;
+        for (size_t i = 0; i < request->count; i++) {
+            if (request->iov[i].iov_len > 0) {
+                memcpy(op->inject + at, request->iov[i].iov_base, request->iov[i].iov_len);
+                at += request->iov[i].iov_len;
+            }
+        }
+        prov_op_own_bytes(op, segment, total);
+    } else {
+        rc = prov_fill(op, segment, request->iov, request->desc, request->count);
+    }
+    if (rc != 0) {
+        prov_op_give(op);
+        return rc;
+    }
+    op->takes_receive = (request->flags & FI_REMOTE_CQ_DATA) != 0;
+    return prov_submit(ep, op);
+}
+
+/* The caller has the lock. */
+static int post(struct prov_ep *ep, const struct request *request, size_t total)
+{
+    bool in_parts = total > ep->nic->attributes.MaxTransferSize;
+    int rc = prov_ep_can_send(ep);
+    if (rc != 0) {
+        return rc;
+    }
+    if (in_parts && (prov_is_waiting(ep) || ep->transfer.last != NULL)) {
+        return -FI_EAGAIN; /* there is one such operation at a time */
+    }
+    struct prov_op *op = prov_op_take(&ep->tx_free);
+    if (op == NULL) {
+        prov_ep_reap_sends(ep);
+        return -FI_EAGAIN;
+    }
+    return in_parts ? begin_transfer(ep, op, request, total) : post_whole(ep, op, request, total);
+}
+
+static ssize_t start(struct fid_ep *fid, const struct request *request)
+{
+    struct prov_ep *ep = prov_ep_of(fid);
+    size_t total = 0;
+    if (request->count > PROV_IOVS || request->data > UINT32_MAX || request->key > UINT32_MAX) {
+        PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "not an operation: %zu pieces, key %#llx\n", request->count,
+                 (unsigned long long)request->key);
+        return -FI_EINVAL;
+    }
+    for (size_t i = 0; i < request->count; i++) {
+        total += request->iov[i].iov_len;
+    }
+    if (total > ep->info->ep_attr->max_msg_size ||
+        ((request->flags & FI_INJECT) != 0 && total > PROV_INJECT)) {
+        PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "an operation of %zu bytes is too long\n", total);
+        return -FI_EMSGSIZE;
+    }
+    if ((request->flags & FI_REMOTE_CQ_DATA) != 0 &&
+        (!request->write || (ep->info->mode & FI_RX_CQ_DATA) == 0)) {
+        PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "data with an RDMA Write needs the mode FI_RX_CQ_DATA\n");
+        return -FI_EOPNOTSUPP;
+    }
+    ssize_t rc = prov_check_flags(request->flags, possible_rma_flags);
+    if (rc == 0) {
+        prov_nic_lock(ep->nic);
+        rc = post(ep, request, total);
+        prov_nic_unlock(ep->nic);
+    }
+    return rc;
+}
+
+/* What a call without flags of its own asks for: with the flags of the endpoint. */
+static struct request plain(struct fid_ep *fid, bool write, const struct iovec *iov, void *const *desc,
+                            size_t count, void *context)
+{
+    const struct prov_ep *ep = prov_ep_of(fid);
+    uint64_t flags = ep->info->tx_attr->op_flags;
+    return (struct request){.iov = iov,
+                            .desc = desc,
+                            .count = count,
+                            .context = context,
+                            .flags = write ? flags : flags & ~(uint64_t)FI_INJECT,
+                            .write = write,
+                            .wanted = !ep->tx_selective || (flags & FI_COMPLETION) != 0};
+}
+
+static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+                         fi_addr_t source, uint64_t address, uint64_t key, void *context)
+{
+    struct request request = plain(fid, false, iov, desc, count, context);
+    (void)source;
+    request.address = address;
+    request.key = key;
+    return start(fid, &request);
+}
+
+static ssize_t rma_read(struct fid_ep *fid, void *buffer, size_t bytes, void *desc, fi_addr_t source,
+                        uint64_t address, uint64_t key, void *context)
+{
+    const struct iovec iov = {buffer, bytes};
+    return rma_readv(fid, &iov, &desc, 1, source, address, key, context);
+}
+
+static ssize_t from_message(struct fid_ep *fid, bool write, const struct fi_msg_rma *message, uint64_t flags)
+{
+    struct request request =
+        plain(fid, write, message->msg_iov, message->desc, message->iov_count, message->context);
+    if (message->rma_iov_count != 1) {
+        return -FI_EINVAL;
+    }
+    request.address = message->rma_iov[0].addr;
+    request.key = message->rma_iov[0].key;
+    request.flags = flags;
+    request.data = (flags & FI_REMOTE_CQ_DATA) != 0 ? message->data : 0;
+    request.wanted = !prov_ep_of(fid)->tx_selective || (flags & FI_COMPLETION) != 0;
+    return start(fid, &request);
+}
+
+static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *message, uint64_t flags)
+{
+    return from_message(fid, false, message, flags);
+}
+
+static ssize_t rma_writev(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+                          fi_addr_t destination, uint64_t address, uint64_t key, void *context)
+{
+    struct request request = plain(fid, true, iov, desc, count, context);
+    (void)destination;
+    request.address = address;
+    request.key = key;
+    return start(fid, &request);
+}
+
+static ssize_t rma_write(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc,
+                         fi_addr_t destination, uint64_t address, uint64_t key, void *context)
+{
+    const struct iovec iov = {(void *)buffer, bytes};
+    return rma_writev(fid, &iov, &desc, 1, destination, address, key, context);
+}
+
+static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *message, uint64_t flags)
+{
+    return from_message(fid, true, message, flags);
+}
+
+static ssize_t rma_writedata(struct fid_ep *fid, const void *buffer, size_t bytes, void *desc, uint64_t data,
+                             fi_addr_t destination, uint64_t address, uint64_t key, void *context)
+{
+    const struct iovec iov = {(void *)buffer, bytes};
+    struct request request = plain(fid, true, &iov, &desc, 1, context);
+    (void)destination;
+    request.address = address;
+    request.key = key;
+    request.flags |= FI_REMOTE_CQ_DATA;
+    request.data = data;
+    return start(fid, &request);
+}
+
+static ssize_t inject_with(struct fid_ep *fid, const struct iovec *iov, uint64_t address, uint64_t key,
+                           uint64_t flags, uint64_t data)
+{
+    const struct request request = {.iov = iov,
+                                    .count = 1,
+                                    .address = address,
+                                    .key = key,
+                                    .flags = FI_INJECT | flags,
+                                    .data = data,
+                                    .write = true};
+    return start(fid, &request);
+}
+
+static ssize_t rma_inject(struct fid_ep *fid, const void *buffer, size_t bytes, fi_addr_t destination,
+                          uint64_t address, uint64_t key)
+{
+    const struct iovec iov = {(void *)buffer, bytes};
+    (void)destination;
+    return inject_with(fid, &iov, address, key, 0, 0);
+}
+
+static ssize_t rma_injectdata(struct fid_ep *fid, const void *buffer, size_t bytes, uint64_t data,
+                              fi_addr_t destination, uint64_t address, uint64_t key)
+{
+    const struct iovec iov = {(void *)buffer, bytes};
+    (void)destination;
+    return inject_with(fid, &iov, address, key, FI_REMOTE_CQ_DATA, data);
+}
+
+struct fi_ops_rma prov_rma_ops = {
+    .size = sizeof(struct fi_ops_rma),
+    .read = rma_read,
+    .readv = rma_readv,
+    .readmsg = rma_readmsg,
+    .write = rma_write,
+    .writev = rma_writev,
+    .writemsg = rma_writemsg,
+    .inject = rma_inject,
+    .writedata = rma_writedata,
+    .injectdata = rma_injectdata,
+};
