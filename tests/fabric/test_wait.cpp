@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // Threads that sleep: on a queue, and on its descriptor.
+#include <fstream>
 #include <future>
 #include <poll.h>
+#include <string>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -21,6 +24,25 @@ void sleep_on(Node &node, fid_t queue)
     if (fi_trywait(node.fabric.get(), &queue, 1) == 0) {
         EXPECT_EQ(1, poll(&one, 1, static_cast<int>(patience())));
     }
+}
+
+/** Whether a thread of this process sleeps, as the system sees it. */
+bool is_asleep(pid_t thread)
+{
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    return text.find(") S ") != std::string::npos;
+}
+
+/** Waits until a thread sleeps for long: many looks in succession find it so. */
+void await_sleep(pid_t thread)
+{
+    int looks = 0;
+    eventually("sleep", [&] {
+        looks = is_asleep(thread) ? looks + 1 : 0;
+        return looks == 500;
+    });
 }
 
 /** Sleeps until a completion queue has something. */
@@ -82,9 +104,9 @@ TEST_CASE("a sender that sleeps without credit wakes up when there is some", "[w
     Pair pair(FI_WAIT_FD);
     Memory from(pair.client_side, 64), to(pair.server_side, 64);
     FABRIC(fi_send(pair.client.get(), from.data(), 64, from.desc(), 0, &from));
-    std::promise<void> asleep;
+    std::promise<pid_t> thread;
     auto sender = std::async(std::launch::async, [&] {
-        asleep.set_value();
+        thread.set_value(gettid());
         if (by_descriptor) {
             return sleep_for(pair.client_side, pair.client_side.tx.get());
         }
@@ -93,7 +115,7 @@ TEST_CASE("a sender that sleeps without credit wakes up when there is some", "[w
             1, fi_cq_sread(pair.client_side.tx.get(), &done.entry, 1, nullptr, static_cast<int>(patience())));
         return done;
     });
-    asleep.get_future().get();
+    await_sleep(thread.get_future().get());
     FABRIC(fi_recv(pair.server.get(), to.data(), 64, to.desc(), 0, nullptr));
     const Completion sent = sender.get();
     CHECK(sent.error == 0);
@@ -146,6 +168,22 @@ TEST_CASE("a listener that sleeps wakes up for a request, and not for another on
           sizeof(entry));
     CHECK(type == FI_CONNECTED);
     CHECK(fi_eq_sread(client_side.eq.get(), &type, &entry, sizeof(entry), 1, 0) == -FI_EAGAIN);
+}
+
+TEST_CASE("completions of an endpoint that was closed are gone", "[wait]")
+{
+    Pair pair(FI_WAIT_FD);
+    Memory from(pair.client_side, 64), to(pair.server_side, 64);
+    fid_t queue = &pair.client_side.tx->fid;
+    FABRIC(fi_recv(pair.server.get(), to.data(), 64, to.desc(), 0, nullptr));
+    FABRIC(fi_send(pair.client.get(), from.data(), 64, from.desc(), 0, nullptr));
+    eventually("the completion",
+               [&] { // which the queue has taken from the device, and the program has not read
+                   return fi_trywait(pair.client_side.fabric.get(), &queue, 1) == -FI_EAGAIN;
+               });
+    pair.client.reset();
+    CHECK(fi_trywait(pair.client_side.fabric.get(), &queue, 1) == 0);
+    CHECK(!try_completion(pair.client_side.tx.get()));
 }
 
 TEST_CASE("queues without a wait object have none", "[wait]")
