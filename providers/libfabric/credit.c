@@ -62,7 +62,7 @@ bool prov_is_waiting(const struct prov_ep *ep)
 
 int prov_submit(struct prov_ep *ep, struct prov_op *op)
 {
-    if (prov_is_waiting(ep) || ep->transfer.left > 0 || (op->takes_receive && !prov_take_credit(ep))) {
+    if (prov_is_waiting(ep) || prov_transfer_goes_on(ep) || (op->takes_receive && !prov_take_credit(ep))) {
         list_append(&ep->waiting, &op->link);
         ep->nic->stalls++;
         set_pending(ep);
@@ -79,7 +79,7 @@ int prov_submit(struct prov_ep *ep, struct prov_op *op)
 void prov_push_ep(struct prov_ep *ep)
 {
     prov_transfer_continue(ep);
-    while (prov_is_waiting(ep) && ep->transfer.left == 0) {
+    while (prov_is_waiting(ep) && !prov_transfer_goes_on(ep)) {
         struct prov_op *op = container_of(ep->waiting.next, struct prov_op, link);
         if (op->takes_receive && !prov_take_credit(ep)) {
             break;
@@ -94,7 +94,7 @@ void prov_push_ep(struct prov_ep *ep)
     }
     list_remove(&ep->pending);
     prov_credit_advertise(ep);
-    if (prov_is_waiting(ep) || ep->transfer.left > 0) {
+    if (prov_is_waiting(ep) || prov_transfer_goes_on(ep)) {
         set_pending(ep);
     }
 }
@@ -114,7 +114,7 @@ void prov_push(struct prov_nic *nic)
 
 void prov_cancel_waiting(struct prov_ep *ep)
 {
-    if (ep->transfer.left > 0 && ep->transfer.error == 0) {
+    if (prov_transfer_goes_on(ep) && ep->transfer.error == 0) {
         ep->transfer.error = FI_ECANCELED;
         ep->transfer.status = VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR;
         prov_transfer_continue(ep); /* it ends when no part of it is under way */

@@ -115,7 +115,8 @@ static int make_pool(struct prov_ep *ep)
 
 static int make_credit(struct prov_ep *ep)
 {
-    VIP_MEM_ATTRIBUTES rights = {.Ptag = ep->domain->ptag, .EnableRdmaWrite = VIP_TRUE};
+    VIP_MEM_ATTRIBUTES rights = {
+        .Ptag = ep->domain->ptag, .EnableRdmaWrite = VIP_TRUE, .EnableRdmaRead = VIP_TRUE};
     void *memory = NULL;
     if (posix_memalign(&memory, CACHE_LINE, CACHE_LINE) != 0) {
         return -FI_ENOMEM;

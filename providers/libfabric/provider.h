@@ -229,12 +229,13 @@ struct prov_transfer {
     struct prov_op *last; /* the operation that completes; NULL: there is none under way */
     struct iovec iov[PROV_IOVS];
     VIP_MEM_HANDLE handles[PROV_IOVS];
-    size_t count, index, at;
+    size_t index, at;
     uint64_t address;
     VIP_MEM_HANDLE key;
     uint16_t control;
     uint32_t data;
     size_t left;     /* bytes that are not posted; 0 also if there is none under way */
+    bool flush;      /* a read that flushes the writes is not posted (FI_DELIVERY_COMPLETE) */
     unsigned posted; /* parts */
     int error;       /* of one of them */
     uint32_t status;
@@ -450,6 +451,12 @@ int prov_check_flags(uint64_t flags, uint64_t possible);
 int prov_ep_can_send(const struct prov_ep *ep);
 /* Locked. Posts further parts of a long RDMA operation. */
 void prov_transfer_continue(struct prov_ep *ep);
+
+/* Locked. Whether parts of a long operation are not posted yet, so that others wait behind it. */
+static inline bool prov_transfer_goes_on(const struct prov_ep *ep)
+{
+    return ep->transfer.left > 0 || ep->transfer.flush;
+}
 
 static inline struct prov_ep *prov_ep_of(struct fid_ep *fid)
 {

@@ -4,13 +4,17 @@
  * descriptor. What is longer goes in parts (struct prov_transfer): some are under way at a time,
  * the next ones are posted as these end, and the last one is the operation whose completion the
  * program sees. Meanwhile nothing else is sent, because it would overtake the parts.
+ *
+ * A write that is to be complete when it is in the peer's memory (FI_DELIVERY_COMPLETE) goes the
+ * same way: its last part is a read of the peer's credits, which comes back behind the writes.
  */
 #include <string.h>
 
 #include "provider.h"
 
 static const uint64_t possible_rma_flags = FI_INJECT | FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE |
-                                           FI_PRIORITY | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_FENCE;
+                                           FI_PRIORITY | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
+                                           FI_DELIVERY_COMPLETE | FI_FENCE;
 
 /* An operation that a program asks for. */
 struct request {
@@ -56,9 +60,8 @@ static void name_completion(struct prov_op *op, const struct request *request, s
     op->length = total;
 }
 
-/* Posts a part of the transfer: the piece of memory that is next, up to the length of one
- * transfer. */
-static VIP_RETURN post_part(struct prov_ep *ep, struct prov_op *op, enum prov_kind kind)
+/* Bytes of the part that is next; the piece of memory that it is in is the current one then. */
+static size_t next_part(struct prov_ep *ep)
 {
     struct prov_transfer *transfer = &ep->transfer;
     size_t most = ep->nic->attributes.MaxTransferSize;
@@ -66,19 +69,25 @@ static VIP_RETURN post_part(struct prov_ep *ep, struct prov_op *op, enum prov_ki
         transfer->index++;
         transfer->at = 0;
     }
-    const struct iovec *from = &transfer->iov[transfer->index];
-    size_t bytes = from->iov_len - transfer->at < most ? from->iov_len - transfer->at : most;
-    uint16_t control =
-        kind == PROV_OP_PART ? transfer->control & (uint16_t)~VIP_CONTROL_IMMEDIATE : transfer->control;
-    VIP_DESCRIPTOR_SEGMENT *segment =
-        kind == PROV_OP_PART ? prov_op_begin(op, kind, control) : op->descriptor.DS;
+    size_t bytes = transfer->iov[transfer->index].iov_len - transfer->at;
+    return bytes < most ? bytes : most;
+}
+
+/* Posts a part of the transfer. The immediate data goes with the last bytes. */
+static VIP_RETURN post_part(struct prov_ep *ep, struct prov_op *op, size_t bytes)
+{
+    struct prov_transfer *transfer = &ep->transfer;
+    uint16_t control = transfer->control;
+    if (bytes < transfer->left) {
+        control &= (uint16_t)~VIP_CONTROL_IMMEDIATE;
+    }
     op->descriptor.CS.Control = control;
-    segment = name_remote(segment, transfer->address, transfer->key);
-    segment->Local.Data.AddressBits = (uintptr_t)from->iov_base + transfer->at;
-    segment->Local.Handle = transfer->handles[transfer->index];
-    segment->Local.Length = (VIP_UINT32)bytes;
     op->descriptor.CS.SegCount = 2;
     op->descriptor.CS.ImmediateData = transfer->data;
+    VIP_DESCRIPTOR_SEGMENT *segment = name_remote(op->descriptor.DS, transfer->address, transfer->key);
+    segment->Local.Data.AddressBits = (uintptr_t)transfer->iov[transfer->index].iov_base + transfer->at;
+    segment->Local.Handle = transfer->handles[transfer->index];
+    segment->Local.Length = (VIP_UINT32)bytes;
     VIP_RETURN rc = VipPostSend(ep->vi, &op->descriptor, ep->pool_handle);
     if (rc == VIP_SUCCESS) {
         transfer->at += bytes;
@@ -88,18 +97,22 @@ static VIP_RETURN post_part(struct prov_ep *ep, struct prov_op *op, enum prov_ki
     return rc;
 }
 
-/* Bytes of the part that is next. */
-static size_t next_part(const struct prov_ep *ep)
+/* Posts the read behind the writes. What it reads has room in the message that made the connection,
+ * and is not looked at. */
+static VIP_RETURN post_flush(struct prov_ep *ep, struct prov_op *op)
 {
-    const struct prov_transfer *transfer = &ep->transfer;
-    size_t most = ep->nic->attributes.MaxTransferSize;
-    size_t index = transfer->index, at = transfer->at;
-    while (at == transfer->iov[index].iov_len) {
-        index++;
-        at = 0;
+    op->descriptor.CS.Control = VIP_CONTROL_OP_RDMAREAD;
+    VIP_DESCRIPTOR_SEGMENT *segment =
+        name_remote(op->descriptor.DS, ep->peer_credit_address, ep->peer_credit_handle);
+    segment->Local.Data.AddressBits = (uintptr_t)ep->hello->inject;
+    segment->Local.Handle = ep->pool_handle;
+    segment->Local.Length = sizeof(struct prov_credit);
+    op->descriptor.CS.SegCount = 2;
+    VIP_RETURN rc = VipPostSend(ep->vi, &op->descriptor, ep->pool_handle);
+    if (rc == VIP_SUCCESS) {
+        ep->transfer.flush = false;
     }
-    size_t bytes = transfer->iov[index].iov_len - at;
-    return bytes < most ? bytes : most;
+    return rc;
 }
 
 /* The transfer ends here, because a part has failed or cannot be posted. */
@@ -110,39 +123,67 @@ static void give_up(struct prov_ep *ep)
     op->status = ep->transfer.status;
     ep->transfer.last = NULL;
     ep->transfer.left = 0;
+    ep->transfer.flush = false;
     prov_cq_add(ep->tx_cq, op);
+}
+
+/* Posts what is next of the transfer; false if that is to wait. */
+static bool post_next(struct prov_ep *ep)
+{
+    struct prov_transfer *transfer = &ep->transfer;
+    size_t bytes = transfer->left > 0 ? next_part(ep) : 0;
+    bool has_last_byte = transfer->left > 0 && bytes == transfer->left;
+    bool last = bytes == 0 || (has_last_byte && !transfer->flush);
+    if (has_last_byte && transfer->last->takes_receive && !prov_take_credit(ep)) {
+        return false;
+    }
+    struct prov_op *op = last ? transfer->last : prov_op_take(&ep->part_free);
+    if (!last) {
+        (void)prov_op_begin(op, PROV_OP_PART, 0);
+    }
+    VIP_RETURN rc = bytes > 0 ? post_part(ep, op, bytes) : post_flush(ep, op);
+    if (rc != VIP_SUCCESS) {
+        transfer->error = -prov_error(rc); /* the device lacks memory for it */
+        if (!last) {
+            prov_op_give(op);
+        }
+    } else if (!last) {
+        transfer->posted++;
+    }
+    return true;
 }
 
 void prov_transfer_continue(struct prov_ep *ep)
 {
     struct prov_transfer *transfer = &ep->transfer;
-    while (transfer->left > 0 && transfer->posted < PROV_PART_OPS && transfer->error == 0) {
-        bool last = next_part(ep) == transfer->left;
-        if (last && transfer->last->takes_receive && !prov_take_credit(ep)) {
-            return;
-        }
-        struct prov_op *op = last ? transfer->last : prov_op_take(&ep->part_free);
-        VIP_RETURN rc = post_part(ep, op, last ? op->kind : PROV_OP_PART);
-        if (rc == VIP_SUCCESS) {
-            transfer->posted += last ? 0 : 1;
-            continue;
-        }
-        transfer->error = -prov_error(rc); /* the device lacks memory for it */
-        if (!last) {
-            prov_op_give(op);
-        }
+    bool goes_on = true;
+    while (goes_on && prov_transfer_goes_on(ep) && transfer->posted < PROV_PART_OPS && transfer->error == 0) {
+        goes_on = post_next(ep);
     }
-    if (transfer->error != 0 && transfer->left > 0 && transfer->posted == 0) {
+    if (transfer->error != 0 && prov_transfer_goes_on(ep) && transfer->posted == 0) {
         give_up(ep);
     }
 }
 
-/* Begins an operation that is longer than one transfer. */
+/* The bytes are the program's again. */
+static void copy_injected(struct prov_op *op, const struct request *request)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < request->count; i++) {
+        if (request->iov[i].iov_len > 0) {
+            memcpy(op->inject + at, request->iov[i].iov_base, request->iov[i].iov_len);
+            at += request->iov[i].iov_len;
+        }
+    }
+}
+
+/* Begins an operation of several descriptors. */
 static int begin_transfer(struct prov_ep *ep, struct prov_op *op, const struct request *request, size_t total)
 {
     struct prov_transfer *transfer = &ep->transfer;
     memset(transfer, 0, sizeof(*transfer));
-    for (size_t i = 0; i < request->count; i++) {
+    bool injected = (request->flags & FI_INJECT) != 0;
+    for (size_t i = 0; i < request->count && !injected; i++) {
         if (request->iov[i].iov_len > 0 && (request->desc == NULL || request->desc[i] == NULL)) {
             PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "memory without the descriptor of its region\n");
             prov_op_give(op);
@@ -151,12 +192,17 @@ static int begin_transfer(struct prov_ep *ep, struct prov_op *op, const struct r
         transfer->iov[i] = request->iov[i];
         transfer->handles[i] = request->iov[i].iov_len > 0 ? prov_mr_handle(request->desc[i]) : 0;
     }
-    transfer->count = request->count;
+    if (injected) {
+        copy_injected(op, request);
+        transfer->iov[0] = (struct iovec){op->inject, total};
+        transfer->handles[0] = ep->pool_handle;
+    }
     transfer->address = request->address;
     transfer->key = (VIP_MEM_HANDLE)request->key;
     transfer->control = control_of(request);
     transfer->data = (uint32_t)request->data;
     transfer->left = total;
+    transfer->flush = request->write && (request->flags & FI_DELIVERY_COMPLETE) != 0;
     transfer->last = op;
     (void)prov_op_begin(op, request->write ? PROV_OP_WRITE : PROV_OP_READ, 0);
     name_completion(op, request, total);
@@ -175,13 +221,7 @@ static int post_whole(struct prov_ep *ep, struct prov_op *op, const struct reque
     name_completion(op, request, total);
     op->descriptor.CS.ImmediateData = (uint32_t)request->data;
     if ((request->flags & FI_INJECT) != 0) {
-        size_t at = 0;
-        for (size_t i = 0; i < request->count; i++) {
-            if (request->iov[i].iov_len > 0) {
-                memcpy(op->inject + at, request->iov[i].iov_base, request->iov[i].iov_len);
-                at += request->iov[i].iov_len;
-            }
-        }
+        copy_injected(op, request);
         prov_op_own_bytes(op, segment, total);
     } else {
         rc = prov_fill(op, segment, request->iov, request->desc, request->count);
@@ -197,7 +237,8 @@ static int post_whole(struct prov_ep *ep, struct prov_op *op, const struct reque
 /* The caller has the lock. */
 static int post(struct prov_ep *ep, const struct request *request, size_t total)
 {
-    bool in_parts = total > ep->nic->attributes.MaxTransferSize;
+    bool delivered = request->write && (request->flags & FI_DELIVERY_COMPLETE) != 0 && total > 0;
+    bool in_parts = delivered || total > ep->nic->attributes.MaxTransferSize;
     int rc = prov_ep_can_send(ep);
     if (rc != 0) {
         return rc;

@@ -32,7 +32,7 @@ struct Server {
 
 } // namespace
 
-TEST_CASE("the death of an idle peer is an event, and cancels receives", "[death]")
+TEST_CASE("the death of an idle peer is an event, and cancels what is posted", "[death]")
 {
     if (!reaches_processes()) {
         return;
@@ -42,6 +42,9 @@ TEST_CASE("the death of an idle peer is an event, and cancels receives", "[death
     for (int i = 0; i < 10; i++) {
         FABRIC(fi_recv(server.ep.get(), memory.data(), 64, memory.desc(), 0, nullptr));
     }
+    for (int i = 0; i < 50; i++) { // they wait: the peer has no receives
+        FABRIC(fi_send(server.ep.get(), memory.data(), 64, memory.desc(), 0, nullptr));
+    }
     server.peer.kill_it();
     // The event comes although no completion is read.
     CHECK(next_event(server.node).type == FI_SHUTDOWN);
@@ -49,6 +52,10 @@ TEST_CASE("the death of an idle peer is an event, and cancels receives", "[death
         CHECK(next_completion(server.node.rx.get()).error == FI_ECANCELED);
     }
     CHECK(!try_completion(server.node.rx.get()));
+    for (int i = 0; i < 50; i++) {
+        CHECK(next_completion(server.node.tx.get()).error == FI_ECANCELED);
+    }
+    CHECK(!try_completion(server.node.tx.get()));
 }
 
 TEST_CASE("each operation has one completion when the peer dies at work", "[death]")
@@ -60,11 +67,10 @@ TEST_CASE("each operation has one completion when the peer dies at work", "[deat
     Memory memory(server.node, size_t{1} << 16);
     std::map<void *, int> completed;
     std::vector<char> contexts(3000);
-    size_t posted = 0, errors = 0;
+    size_t posted = 0;
     const auto reap = [&] {
         while (const auto done = try_completion(server.node.tx.get())) {
             completed[done->entry.op_context]++;
-            errors += done->error != 0 ? 1 : 0;
         }
     };
     while (posted < contexts.size()) {
@@ -89,7 +95,6 @@ TEST_CASE("each operation has one completion when the peer dies at work", "[deat
         reap();
         return completed.size() == posted;
     });
-    CHECK(errors > 0);
     for (const auto &[context, times] : completed) {
         CHECK(times == 1);
     }

@@ -85,6 +85,46 @@ TEST_CASE("a message behind a long write comes behind it", "[rma]")
     CHECK(there.is_filled(6, 0, all));
 }
 
+TEST_CASE("a write that is complete when it is delivered", "[rma]")
+{
+    Pair pair;
+    const size_t bytes = GENERATE(size_t{64}, 3 * most_of_one);
+    const uint64_t flags = GENERATE(uint64_t{0}, uint64_t{FI_INJECT}, uint64_t{FI_REMOTE_CQ_DATA});
+    if (flags == FI_INJECT && bytes > 256) {
+        return;
+    }
+    Memory here(pair.client_side, bytes), there(pair.server_side, bytes, FI_REMOTE_WRITE),
+        note(pair.server_side, 64);
+    here.fill(8);
+    const iovec iov = {here.data(), bytes};
+    const fi_rma_iov target = {there.address(), bytes, there.key()};
+    void *desc = here.desc();
+    fi_msg_rma message = {};
+    message.msg_iov = &iov;
+    message.desc = &desc;
+    message.iov_count = 1;
+    message.rma_iov = &target;
+    message.rma_iov_count = 1;
+    message.context = &here;
+    message.data = 99;
+    FABRIC(fi_recv(pair.server.get(), note.data(), 64, note.desc(), 0, nullptr));
+    FABRIC(fi_writemsg(pair.client.get(), &message, FI_DELIVERY_COMPLETE | flags));
+    if (flags == FI_INJECT) {
+        memset(here.data(), 0, bytes);
+    }
+    const Completion done = next_completion(pair.client_side.tx.get());
+    CHECK(done.error == 0);
+    CHECK(done.entry.op_context == &here);
+    CHECK(done.entry.flags == (FI_WRITE | FI_RMA));
+    CHECK(there.is_filled(8, 0, bytes)); // the server has done nothing
+    CHECK(!try_completion(pair.client_side.tx.get()));
+    if (flags == FI_REMOTE_CQ_DATA) {
+        CHECK(next_completion(pair.server_side.rx.get()).entry.data == 99);
+    }
+    FABRIC(fi_writemsg(pair.client.get(), &message, FI_DELIVERY_COMPLETE)); // and the next one
+    CHECK(next_completion(pair.client_side.tx.get()).error == 0);
+}
+
 TEST_CASE("data with a write takes a receive", "[rma]")
 {
     Pair pair;
