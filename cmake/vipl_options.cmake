@@ -58,7 +58,16 @@ if(vipl_top_level AND vipl_is_linux AND VIPL_BUILD_STATIC AND VIPL_OMNIORB_INCLU
     set(vipl_has_omniorb ON)
 endif()
 option(VIPL_BUILD_OMNIORB "Build the transport of the ORB omniORB, giop:vipl (needs omniORB 4.2 or 4.3)" ${vipl_has_omniorb})
-option(VIPL_PROVIDER_LIBFABRIC "Build the provider vipl of libfabric, for Open MPI among others (needs libfabric 1.17)" OFF)
+# The provider of libfabric is built where its headers for providers are.
+find_path(VIPL_LIBFABRIC_INCLUDE rdma/providers/fi_prov.h)
+find_library(VIPL_LIBFABRIC_LIBRARY fabric)
+mark_as_advanced(VIPL_LIBFABRIC_INCLUDE VIPL_LIBFABRIC_LIBRARY)
+set(vipl_has_libfabric OFF)
+if(vipl_top_level AND vipl_is_linux AND VIPL_C_LIBRARY_IS_GLIBC AND VIPL_BUILD_SHARED AND VIPL_LIBFABRIC_INCLUDE AND VIPL_LIBFABRIC_LIBRARY
+   AND NOT CMAKE_CROSSCOMPILING)
+    set(vipl_has_libfabric ON)
+endif()
+option(VIPL_PROVIDER_LIBFABRIC "Build the provider vipl of libfabric, for Open MPI among others (needs libfabric 1.17)" ${vipl_has_libfabric})
 if(VIPL_PROVIDER_LIBFABRIC AND NOT VIPL_BUILD_SHARED)
     message(FATAL_ERROR "VIPL_PROVIDER_LIBFABRIC needs the shared library: set VIPL_BUILD_SHARED=ON")
 endif()

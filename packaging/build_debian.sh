@@ -54,4 +54,10 @@ mmdebstrap --quiet --variant=apt ${proxy[@]+"${proxy[@]}"} --include=omniorb,omn
     --customize-hook="mkdir \"\$1/deb\" && cp $out/*.deb \"\$1/deb/\"" \
     --customize-hook='chroot "$1" sh -c "apt-get install -y -qq /deb/libomniorb4-vipl_*.deb >/dev/null"' \
     --customize-hook="cp packaging/use_omniorb.sh \"\$1/deb/\" && chroot \"\$1\" sh -e /deb/use_omniorb.sh" "$suite" /dev/null "$mirror"
+
+echo "== libfabric finds the provider, in another $suite"
+mmdebstrap --quiet --variant=apt ${proxy[@]+"${proxy[@]}"} --include=libfabric-bin \
+    --customize-hook="mkdir \"\$1/deb\" && cp $out/*.deb \"\$1/deb/\"" \
+    --customize-hook='chroot "$1" sh -ec "apt-get install -y -qq /deb/libvipl0_*.deb /deb/libfabric-vipl_*.deb >/dev/null; fi_info -p vipl | grep ofi_rxm"' \
+    "$suite" /dev/null "$mirror"
 echo "debian: built, installed and used in $suite"

@@ -35,7 +35,7 @@ class ViplConan(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ('BUILD_TESTS', 'BUILD_TOOLS', 'BUILD_EXAMPLES', 'BUILD_BENCH', 'BUILD_OMNIORB', 'SOCKETS'):
+        for part in ('BUILD_TESTS', 'BUILD_TOOLS', 'BUILD_EXAMPLES', 'BUILD_BENCH', 'BUILD_OMNIORB', 'PROVIDER_LIBFABRIC', 'SOCKETS'):
             toolchain.cache_variables['VIPL_' + part] = False
         toolchain.cache_variables['VIPL_BUILD_SHARED'] = bool(self.options.shared)
         toolchain.cache_variables['VIPL_BUILD_STATIC'] = not self.options.shared

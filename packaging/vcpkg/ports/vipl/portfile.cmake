@@ -10,7 +10,7 @@ string(COMPARE EQUAL "${VCPKG_LIBRARY_LINKAGE}" "static" static)
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS -DVIPL_BUILD_TESTS=OFF -DVIPL_BUILD_TOOLS=OFF -DVIPL_BUILD_EXAMPLES=OFF -DVIPL_BUILD_BENCH=OFF
-            -DVIPL_BUILD_OMNIORB=OFF -DVIPL_SOCKETS=OFF # a static libuv is not for a shared library
+            -DVIPL_BUILD_OMNIORB=OFF -DVIPL_PROVIDER_LIBFABRIC=OFF -DVIPL_SOCKETS=OFF # a static libuv is not for a shared library
             -DVIPL_BACKEND_TCP=ON -DVIPL_BUILD_SHARED=${shared} -DVIPL_BUILD_STATIC=${static})
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/vipl)
