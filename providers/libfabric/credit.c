@@ -101,15 +101,10 @@ void prov_push_ep(struct prov_ep *ep)
 
 void prov_push(struct prov_nic *nic)
 {
-    struct list todo; /* an endpoint may become pending again */
-    if (list_is_alone(&nic->pending)) {
-        return;
-    }
-    list_append(&nic->pending, &todo);
-    while (nic->pending.next != &todo) {
+    unsigned count = list_length(&nic->pending); /* an endpoint may become pending again, at the end */
+    while (count-- > 0 && !list_is_alone(&nic->pending)) {
         prov_push_ep(container_of(nic->pending.next, struct prov_ep, pending));
     }
-    list_remove(&todo);
 }
 
 void prov_cancel_waiting(struct prov_ep *ep)

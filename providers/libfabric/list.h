@@ -41,6 +41,15 @@ static inline void list_remove(struct list *one)
     list_init(one);
 }
 
+static inline unsigned list_length(const struct list *all)
+{
+    unsigned length = 0;
+    for (const struct list *one = all->next; one != all; one = one->next) {
+        length++;
+    }
+    return length;
+}
+
 /* Takes the first element of a list that has one. */
 static inline struct list *list_pop(struct list *all)
 {
