@@ -17,7 +17,7 @@ def run(machine, options):
     connections = 0
     for seed in seeds:
         port = machine.port()
-        rules = machine.make_file("rules-%d" % seed, "tcp connect * 127.0.0.1/32:%d\ntcp listen * 127.0.0.1/32:%d\n" % (port, port))
+        rules = machine.make_file("rules-%d" % seed, "tcp connect * 127.0.0.1/32:%d\ntcp listen * 127.0.0.1/32:%d\nvipl connect * *:*\n" % (port, port))
         script = machine.run("client", program, "--mode", mode, "--steps", STEPS, "--seed", seed, "--plain-port", port,
                              env={"VIPL_SOCKETS_RULES": rules})
         told = re.search(r"^%d steps on (\d+) connections of each kind have the same outcome" % STEPS, script.out, re.M)
