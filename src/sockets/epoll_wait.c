@@ -495,8 +495,14 @@ static void renew(struct sock_epoll *set)
 int sock_epoll_wait(int fd_of_set, struct epoll_event *events, int most, int ms, uint64_t deadline,
                     const sigset_t *mask)
 {
-    struct epoll_waiting waiting = {
-        .set = sock_epoll_of(fd_of_set), .events = events, .most = most, .mask = mask};
+    struct epoll_waiting waiting; /* set field by field: kept signals take much to clear */
+    waiting.set = sock_epoll_of(fd_of_set);
+    waiting.events = events;
+    waiting.most = most;
+    waiting.mask = mask;
+    waiting.cancel = 0;
+    waiting.has_handshakes = false;
+    waiting.signals.keeps = false;
     if (waiting.set == NULL || most <= 0) {
         errno = waiting.set == NULL ? EBADF : EINVAL;
         if (waiting.set != NULL) {
