@@ -58,7 +58,7 @@ void prov_ep_gone(struct prov_ep *ep)
 {
     if (ep->state == PROV_CONNECTED) {
         ep->state = PROV_GONE;
-        prov_eq_add(ep->eq, &ep->shutdown, FI_SHUTDOWN, 0, 0);
+        prov_eq_add_shutdown(ep->eq, &ep->shutdown, ep);
         prov_cancel_waiting(ep);
     }
 }

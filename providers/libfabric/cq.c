@@ -98,6 +98,19 @@ static void poll_device(struct prov_cq *cq, size_t wanted)
     }
 }
 
+bool prov_cq_has(struct prov_cq *cq, const struct prov_ep *ep)
+{
+    poll_device(cq, SIZE_MAX);
+    prov_cq_update_wake(cq);
+    for (const struct list *one = cq->done.next; one != &cq->done; one = one->next) {
+        const struct prov_op *op = container_of(one, const struct prov_op, link);
+        if (op->ep == ep && op->error == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool prov_cq_ready(struct prov_cq *cq)
 {
     end_tick(cq);

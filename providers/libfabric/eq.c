@@ -17,6 +17,18 @@
 
 #include "provider.h"
 
+enum {
+    UNREAD_MS = 1000, /* FI_SHUTDOWN waits for the program to read what came before */
+    LOOK_MS = 1       /* between two looks whether the program has */
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static struct prov_eq *eq_of(struct fid_eq *fid)
 {
     return container_of(fid, struct prov_eq, fid);
@@ -52,6 +64,13 @@ void prov_eq_add(struct prov_eq *eq, struct prov_event *event, uint32_t type, in
     update_wake(eq);
 }
 
+void prov_eq_add_shutdown(struct prov_eq *eq, struct prov_event *event, struct prov_ep *ep)
+{
+    event->ended = ep;
+    event->since_ms = now_ms();
+    prov_eq_add(eq, event, FI_SHUTDOWN, 0, 0);
+}
+
 void prov_eq_remove(struct prov_eq *eq, struct prov_event *event)
 {
     list_remove(&event->of_eq);
@@ -85,10 +104,30 @@ int prov_eq_watch_requests(struct prov_eq *eq)
     return 0;
 }
 
-/* Locked. The program has the first event, and owns its fi_info from now on. */
-static void taken(struct prov_eq *eq)
+/* Locked. FI_SHUTDOWN comes after the completions of what the peer has sent before: a program that
+ * closes the endpoint when it sees the event, as ofi_rxm does, would lose them. */
+static bool is_early(const struct prov_event *event)
 {
-    struct prov_event *event = container_of(list_pop(&eq->events), struct prov_event, of_eq);
+    return event->type == FI_SHUTDOWN && event->ended != NULL && event->ended->rx_cq != NULL &&
+           now_ms() - event->since_ms < UNREAD_MS && prov_cq_has(event->ended->rx_cq, event->ended);
+}
+
+/* Locked. The first event that the program may have; NULL: there is none. */
+static struct prov_event *first_event(struct prov_eq *eq)
+{
+    for (struct list *one = eq->events.next; one != &eq->events; one = one->next) {
+        struct prov_event *event = container_of(one, struct prov_event, of_eq);
+        if (!is_early(event)) {
+            return event;
+        }
+    }
+    return NULL;
+}
+
+/* Locked. The program has the event, and owns its fi_info from now on. */
+static void taken(struct prov_eq *eq, struct prov_event *event)
+{
+    list_remove(&event->of_eq);
     update_wake(eq);
     event->info = NULL;
     if (event->written) {
@@ -124,13 +163,13 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buffer, size_t 
     struct prov_eq *eq = eq_of(fid);
     ssize_t rc = -FI_EAGAIN;
     prov_nic_lock(eq->fabric->nic);
-    if (prov_eq_ready(eq)) {
-        struct prov_event *event = container_of(eq->events.next, struct prov_event, of_eq);
+    struct prov_event *event = prov_eq_ready(eq) ? first_event(eq) : NULL;
+    if (event != NULL) {
         rc = event->error != 0 ? -FI_EAVAIL : copy_event(event, buffer, bytes);
         if (rc >= 0) {
             *type = event->type;
             if ((flags & FI_PEEK) == 0) {
-                taken(eq);
+                taken(eq, event);
             }
         }
     }
@@ -143,8 +182,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uin
     struct prov_eq *eq = eq_of(fid);
     ssize_t rc = -FI_EAGAIN;
     prov_nic_lock(eq->fabric->nic);
-    struct prov_event *event = container_of(eq->events.next, struct prov_event, of_eq);
-    if (!list_is_alone(&eq->events) && event->error != 0) {
+    struct prov_event *event = first_event(eq);
+    if (event != NULL && event->error != 0) {
         memset(entry, 0, sizeof(*entry));
         entry->fid = event->fid;
         entry->context = event->fid->context;
@@ -154,7 +193,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uin
         entry->err_data = eq->error_data;
         entry->err_data_size = event->bytes;
         if ((flags & FI_PEEK) == 0) {
-            taken(eq);
+            taken(eq, event);
         }
         rc = (ssize_t)sizeof(*entry);
     }
@@ -162,11 +201,13 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uin
     return rc;
 }
 
-static uint64_t now_ms(void)
+/* Whether there are events, but none that the program may have yet. */
+static bool holds_back(struct prov_eq *eq)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    prov_nic_lock(eq->fabric->nic);
+    bool holds = !list_is_alone(&eq->events) && first_event(eq) == NULL;
+    prov_nic_unlock(eq->fabric->nic);
+    return holds;
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buffer, size_t bytes, int timeout,
@@ -185,6 +226,9 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buffer, size_t
             return rc;
         }
         if (poll(&one, 1, timeout < 0 ? -1 : (int)(end - now)) < 0) {
+            return errno == EINTR ? -FI_EINTR : -errno;
+        }
+        if (holds_back(eq) && poll(NULL, 0, LOOK_MS) < 0) { /* the descriptor stays readable */
             return errno == EINTR ? -FI_EINTR : -errno;
         }
     }
@@ -239,7 +283,7 @@ static int eq_close(struct fid *fid)
         return -FI_EBUSY;
     }
     while (!list_is_alone(&eq->events)) { /* those of other objects went with them */
-        taken(eq);
+        taken(eq, container_of(eq->events.next, struct prov_event, of_eq));
     }
     eq->fabric->users--;
     prov_nic_unlock(eq->fabric->nic);

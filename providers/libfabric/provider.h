@@ -122,8 +122,10 @@ struct prov_mr {
 struct prov_event {
     struct list of_eq; /* alone when it is not queued */
     uint32_t type;
-    int error;    /* a code of libfabric: for fi_eq_readerr() */
-    bool written; /* by fi_eq_write(), and freed when it has been read */
+    int error;             /* a code of libfabric: for fi_eq_readerr() */
+    bool written;          /* by fi_eq_write(), and freed when it has been read */
+    struct prov_ep *ended; /* of FI_SHUTDOWN: the endpoint; else NULL */
+    uint64_t since_ms;     /* of FI_SHUTDOWN: when it was added */
     fid_t fid;
     struct fi_info *info; /* of FI_CONNREQ; goes to the program */
     size_t bytes;
@@ -347,6 +349,9 @@ int prov_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attributes, struct f
 void prov_event_init(struct prov_event *event, fid_t fid, uint8_t *data);
 /* Locked. Queues an event, which must not be queued. */
 void prov_eq_add(struct prov_eq *eq, struct prov_event *event, uint32_t type, int error, size_t bytes);
+/* Locked. Queues FI_SHUTDOWN of an endpoint. The program gets the event when it has read the
+ * completions of what came before, or after a second. */
+void prov_eq_add_shutdown(struct prov_eq *eq, struct prov_event *event, struct prov_ep *ep);
 /* Locked. Takes an event back that has not been read. */
 void prov_eq_remove(struct prov_eq *eq, struct prov_event *event);
 /* Locked. The wait object is ready for connection requests, too. */
@@ -427,6 +432,8 @@ int prov_cq_open(struct fid_domain *fid, struct fi_cq_attr *attributes, struct f
 void prov_cq_add(struct prov_cq *cq, struct prov_op *op);
 /* Locked. Drops the completions of an endpoint. */
 void prov_cq_forget(struct prov_cq *cq, const struct prov_ep *ep);
+/* Locked. Returns true if the queue has completions without error of the endpoint. */
+bool prov_cq_has(struct prov_cq *cq, const struct prov_ep *ep);
 /* Locked. Has the wait object show what there is. Called by those that add completions outside a
  * read of the same queue. */
 void prov_cq_update_wake(struct prov_cq *cq);
