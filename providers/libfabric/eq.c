@@ -124,10 +124,9 @@ static struct prov_event *first_event(struct prov_eq *eq)
     return NULL;
 }
 
-/* Locked. The program has the event, and owns its fi_info from now on. */
+/* Locked. The program has an event that is not queued any more, and owns its fi_info. */
 static void taken(struct prov_eq *eq, struct prov_event *event)
 {
-    list_remove(&event->of_eq);
     update_wake(eq);
     event->info = NULL;
     if (event->written) {
@@ -169,6 +168,7 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *type, void *buffer, size_t 
         if (rc >= 0) {
             *type = event->type;
             if ((flags & FI_PEEK) == 0) {
+                list_remove(&event->of_eq);
                 taken(eq, event);
             }
         }
@@ -193,6 +193,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uin
         entry->err_data = eq->error_data;
         entry->err_data_size = event->bytes;
         if ((flags & FI_PEEK) == 0) {
+            list_remove(&event->of_eq);
             taken(eq, event);
         }
         rc = (ssize_t)sizeof(*entry);
@@ -283,7 +284,7 @@ static int eq_close(struct fid *fid)
         return -FI_EBUSY;
     }
     while (!list_is_alone(&eq->events)) { /* those of other objects went with them */
-        taken(eq, container_of(eq->events.next, struct prov_event, of_eq));
+        taken(eq, container_of(list_pop(&eq->events), struct prov_event, of_eq));
     }
     eq->fabric->users--;
     prov_nic_unlock(eq->fabric->nic);
