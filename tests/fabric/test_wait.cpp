@@ -35,13 +35,13 @@ bool is_asleep(pid_t thread)
     return text.find(") S ") != std::string::npos;
 }
 
-/** Waits until a thread sleeps for long: many looks in succession find it so. */
+/** Waits until a thread sleeps: many looks find it so, though it wakes now and then to look for credit. */
 void await_sleep(pid_t thread)
 {
     int looks = 0;
     eventually("sleep", [&] {
-        looks = is_asleep(thread) ? looks + 1 : 0;
-        return looks == 500;
+        looks += is_asleep(thread) ? 1 : 0;
+        return looks == 100;
     });
 }
 
