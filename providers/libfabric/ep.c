@@ -334,7 +334,7 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     return -FI_ENOSYS;
 }
 
-static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+int prov_cm_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
 {
     (void)fid;
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) {
@@ -348,7 +348,7 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
     return 0;
 }
 
-static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
+int prov_cm_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
 {
     (void)fid;
     (void)level;
@@ -397,8 +397,8 @@ static struct fi_ops ep_fid_ops = {
 static struct fi_ops_ep ep_ops = {
     .size = sizeof(struct fi_ops_ep),
     .cancel = ep_cancel,
-    .getopt = ep_getopt,
-    .setopt = ep_setopt,
+    .getopt = prov_cm_getopt,
+    .setopt = prov_cm_setopt,
     .tx_ctx = no_tx_context,
     .rx_ctx = no_rx_context,
     .rx_size_left = no_size_left,

@@ -332,30 +332,6 @@ static int pep_control(struct fid *fid, int command, void *argument)
     return command == FI_BACKLOG ? 0 : -FI_ENOSYS; /* requests wait in VIPL, as many as there are */
 }
 
-static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
-{
-    (void)fid;
-    if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) {
-        return -FI_ENOPROTOOPT;
-    }
-    if (*bytes < sizeof(size_t)) {
-        return -FI_ETOOSMALL;
-    }
-    *(size_t *)value = PROV_CM_DATA;
-    *bytes = sizeof(size_t);
-    return 0;
-}
-
-static int pep_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
-{
-    (void)fid;
-    (void)level;
-    (void)name;
-    (void)value;
-    (void)bytes;
-    return -FI_ENOPROTOOPT;
-}
-
 static struct fi_ops pep_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = pep_close,
@@ -366,8 +342,8 @@ static struct fi_ops pep_fid_ops = {
 
 static struct fi_ops_ep pep_ops = {
     .size = sizeof(struct fi_ops_ep),
-    .getopt = pep_getopt,
-    .setopt = pep_setopt,
+    .getopt = prov_cm_getopt,
+    .setopt = prov_cm_setopt,
 };
 
 static struct fi_ops_cm pep_cm_ops = {

@@ -345,6 +345,10 @@ extern struct fi_ops_mr prov_mr_ops;
 VIP_MEM_HANDLE prov_mr_handle(const void *descriptor);
 
 /* eq.c */
+/* Options of endpoints, passive ones too: how much private data a connection carries. */
+int prov_cm_getopt(fid_t fid, int level, int name, void *value, size_t *bytes);
+int prov_cm_setopt(fid_t fid, int level, int name, const void *value, size_t bytes);
+
 int prov_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attributes, struct fid_eq **out, void *context);
 void prov_event_init(struct prov_event *event, fid_t fid, uint8_t *data);
 /* Locked. Queues an event, which must not be queued. */

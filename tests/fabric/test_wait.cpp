@@ -35,7 +35,7 @@ bool is_asleep(pid_t thread)
     return text.find(") S ") != std::string::npos;
 }
 
-/** Waits until a thread sleeps: many looks find it so, though it wakes now and then to look for credit. */
+/** Waits until a thread sleeps: many looks find it so, though it wakes to look for credit. */
 void await_sleep(pid_t thread)
 {
     int looks = 0;
