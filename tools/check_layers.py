@@ -42,7 +42,7 @@ ROOMS = {
     'src/backends/rnic/pci': {'backends/rnic/pci', 'rnic', 'vfio_user', 'start', 'base', 'os'},
     # Figures of the card itself: its driver, its model, and what its users have of the system.
     'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/impair.h',
-                     'devices/rnic/efe/frame.h', 'iwarp/rdmap.h', 'rnic/registers.h', 'os/os.h', 'endpoint.h', 'rate.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
+                     'devices/rnic/efe/frame.h', 'iwarp/rdmap.h', 'rnic/registers.h', 'os/os.h', 'endpoint.h', 'ends.h', 'rate.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # One way to a card has the card in this process.

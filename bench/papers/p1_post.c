@@ -11,35 +11,22 @@
 #include <string.h>
 #include <time.h>
 
+#include "ends.h"
 #include "table.h"
 #include "tool_os.h"
 #include "tool_text.h"
 #include "tool_vipl.h"
 
-enum { BYTES = 8, BURST = 32, ROUNDS = 400, TIMEOUT_MS = 10000 };
+enum { BYTES = 8, BURST = 32, ROUNDS = 400 };
 #define SLOT (sizeof(VIP_DESCRIPTOR) + 64)
 
 /* Two connected VIs, each of a NIC handle of its own. */
-struct pair {
-    VIP_NIC_HANDLE nic[2];
-    VIP_VI_HANDLE vi[2];
-    struct tool_mem memory[2]; /* BURST descriptors, each with its bytes */
-};
-
 struct samples {
     double with_call[ROUNDS];
     double without_call[ROUNDS];
     double receive[ROUNDS];
     unsigned count;
 };
-
-static bool right(const char *what, VIP_RETURN rc)
-{
-    if (rc != VIP_SUCCESS) {
-        tool_complain_rc(what, rc);
-    }
-    return rc == VIP_SUCCESS;
-}
 
 static double now_us(void)
 {
@@ -59,7 +46,7 @@ static double clock_us(void)
     return (now_us() - begun) / 1001;
 }
 
-static VIP_DESCRIPTOR *slot(const struct pair *pair, int end, unsigned i)
+static VIP_DESCRIPTOR *slot(const struct ends *pair, int end, unsigned i)
 {
     VIP_DESCRIPTOR *desc = (VIP_DESCRIPTOR *)(void *)(pair->memory[end].base + i * SLOT);
 
@@ -69,54 +56,19 @@ static VIP_DESCRIPTOR *slot(const struct pair *pair, int end, unsigned i)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-static bool create(struct pair *pair, const char *device)
+static bool create(struct ends *pair, const char *device)
 {
     VIP_VI_ATTRIBUTES attributes = {VIP_SERVICE_RELIABLE_DELIVERY, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
 
     for (int end = 0; end < 2; end++) {
         if (!tool_open(device, &pair->nic[end]) ||
             !tool_mem_create(pair->nic[end], BURST * SLOT, false, false, &pair->memory[end]) ||
-            !right("VipCreateVi", VipCreateVi(pair->nic[end], &attributes, NULL, NULL, &pair->vi[end]))) {
+            !ends_right("VipCreateVi",
+                        VipCreateVi(pair->nic[end], &attributes, NULL, NULL, &pair->vi[end]))) {
             return false;
         }
     }
     return true;
-}
-
-static bool connect_both(struct pair *pair)
-{
-    struct tool_address address[2];
-    VIP_RETURN rc[2] = {VIP_NOT_DONE, VIP_NOT_DONE};
-
-    for (int end = 0; end < 2; end++) {
-        if (!tool_address_local(pair->nic[end], end == 0 ? "one" : "other", end == 0 ? 3 : 5,
-                                &address[end])) {
-            return false;
-        }
-    }
-    for (int end = 0; end < 2; end++) {
-        if (!right("VipConnectPeerRequest", VipConnectPeerRequest(pair->vi[end], &address[end].u.net,
-                                                                  &address[1 - end].u.net, TIMEOUT_MS))) {
-            return false;
-        }
-    }
-    while (rc[0] == VIP_NOT_DONE || rc[1] == VIP_NOT_DONE) {
-        for (int end = 0; end < 2; end++) {
-            rc[end] = rc[end] == VIP_NOT_DONE ? VipConnectPeerDone(pair->vi[end], NULL) : rc[end];
-        }
-    }
-    return right("VipConnectPeerDone", rc[0]) && right("VipConnectPeerDone", rc[1]);
-}
-
-static void destroy(struct pair *pair)
-{
-    for (int end = 0; end < 2; end++) {
-        tool_vi_destroy(pair->vi[end]);
-        tool_mem_destroy(&pair->memory[end]);
-        if (pair->nic[end] != NULL) {
-            VipCloseNic(pair->nic[end]);
-        }
-    }
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -130,7 +82,7 @@ static bool reap(VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **), VIP_VI_HA
         do {
             rc = done(vi, &desc);
         } while (rc == VIP_NOT_DONE);
-        if (!right("a completion", rc)) {
+        if (!ends_right("a completion", rc)) {
             return false;
         }
     }
@@ -138,25 +90,25 @@ static bool reap(VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **), VIP_VI_HA
 }
 
 /* A burst: its first post makes the call, the others queue. */
-static bool measure_once(struct pair *pair, struct samples *out)
+static bool measure_once(struct ends *pair, struct samples *out)
 {
     double begun = now_us();
     unsigned n = out->count;
 
     for (unsigned i = 0; i < BURST; i++) {
-        if (!right("VipPostRecv", VipPostRecv(pair->vi[1], slot(pair, 1, i), pair->memory[1].handle))) {
+        if (!ends_right("VipPostRecv", VipPostRecv(pair->vi[1], slot(pair, 1, i), pair->memory[1].handle))) {
             return false;
         }
     }
     out->receive[n] = (now_us() - begun) / BURST;
     begun = now_us();
-    if (!right("VipPostSend", VipPostSend(pair->vi[0], slot(pair, 0, 0), pair->memory[0].handle))) {
+    if (!ends_right("VipPostSend", VipPostSend(pair->vi[0], slot(pair, 0, 0), pair->memory[0].handle))) {
         return false;
     }
     out->with_call[n] = now_us() - begun;
     begun = now_us();
     for (unsigned i = 1; i < BURST; i++) {
-        if (!right("VipPostSend", VipPostSend(pair->vi[0], slot(pair, 0, i), pair->memory[0].handle))) {
+        if (!ends_right("VipPostSend", VipPostSend(pair->vi[0], slot(pair, 0, i), pair->memory[0].handle))) {
             return false;
         }
     }
@@ -184,7 +136,7 @@ int main(int argc, char **argv)
     static const struct option known[] = {
         {"device", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     static struct samples samples;
-    struct pair pair;
+    struct ends pair;
     const char *device = "tcp:127.0.0.1";
     bool json = false;
     int option;
@@ -199,13 +151,13 @@ int main(int argc, char **argv)
         json = json || option == 'j';
     }
     memset(&pair, 0, sizeof(pair));
-    good = create(&pair, device) && connect_both(&pair);
+    good = create(&pair, device) && ends_connect(&pair);
     while (good && samples.count < ROUNDS) {
         good = measure_once(&pair, &samples);
     }
     if (good) {
         show(&samples, json);
     }
-    destroy(&pair);
+    ends_destroy(&pair);
     return good ? TOOL_OK : TOOL_FAILED;
 }

@@ -16,12 +16,13 @@
 
 #include <vipl/cache.h>
 
+#include "ends.h"
 #include "table.h"
 #include "tool_os.h"
 #include "tool_text.h"
 #include "tool_vipl.h"
 
-enum { PAGE = 4096, MOST_BYTES = 1 << 20, ROUNDS = 200, TRANSFERS = 50, HITS = 2000, TIMEOUT_MS = 10000 };
+enum { PAGE = 4096, MOST_BYTES = 1 << 20, ROUNDS = 200, TRANSFERS = 50, HITS = 2000 };
 
 /* Parts of the transfers that are hits, in per cent; REGISTERED_ONCE: no cache. */
 enum { REGISTERED_ONCE = -1 };
@@ -30,25 +31,15 @@ enum { RATES = sizeof(rates) / sizeof(rates[0]) };
 
 /* Two connected VIs: the first one writes into memory of the other one's. */
 struct pair {
-    VIP_NIC_HANDLE nic[2];
-    VIP_VI_HANDLE vi[2];
-    struct tool_mem memory[2]; /* descriptors; the target of the writes */
-    unsigned char *source;     /* MOST_BYTES of private memory */
-    VIP_MEM_HANDLE once;       /* its registration for REGISTERED_ONCE */
+    struct ends ends;      /* memory: descriptors; the target of the writes */
+    unsigned char *source; /* MOST_BYTES of private memory */
+    VIP_MEM_HANDLE once;   /* its registration for REGISTERED_ONCE */
 };
 
 struct options {
     const char *device;
     bool json;
 };
-
-static bool right(const char *what, VIP_RETURN rc)
-{
-    if (rc != VIP_SUCCESS) {
-        tool_complain_rc(what, rc);
-    }
-    return rc == VIP_SUCCESS;
-}
 
 static double now_us(void)
 {
@@ -72,50 +63,16 @@ static bool create(struct pair *pair, const char *device)
     pair->source = source;
     memset(source, 1, MOST_BYTES);
     for (int end = 0; end < 2; end++) {
-        if (!tool_open(device, &pair->nic[end]) ||
-            !tool_mem_create(pair->nic[end], end == 0 ? PAGE : MOST_BYTES, end == 1, false,
-                             &pair->memory[end]) ||
-            !right("VipCreateVi", VipCreateVi(pair->nic[end], &attributes, NULL, NULL, &pair->vi[end]))) {
+        if (!tool_open(device, &pair->ends.nic[end]) ||
+            !tool_mem_create(pair->ends.nic[end], end == 0 ? PAGE : MOST_BYTES, end == 1, false,
+                             &pair->ends.memory[end]) ||
+            !ends_right("VipCreateVi",
+                        VipCreateVi(pair->ends.nic[end], &attributes, NULL, NULL, &pair->ends.vi[end]))) {
             return false;
         }
     }
-    return right("VipRegisterMem", VipRegisterMem(pair->nic[0], pair->source, MOST_BYTES, NULL, &pair->once));
-}
-
-static bool connect_both(struct pair *pair)
-{
-    struct tool_address address[2];
-    VIP_RETURN rc[2] = {VIP_NOT_DONE, VIP_NOT_DONE};
-
-    for (int end = 0; end < 2; end++) {
-        if (!tool_address_local(pair->nic[end], end == 0 ? "one" : "other", end == 0 ? 3 : 5,
-                                &address[end])) {
-            return false;
-        }
-    }
-    for (int end = 0; end < 2; end++) {
-        if (!right("VipConnectPeerRequest", VipConnectPeerRequest(pair->vi[end], &address[end].u.net,
-                                                                  &address[1 - end].u.net, TIMEOUT_MS))) {
-            return false;
-        }
-    }
-    while (rc[0] == VIP_NOT_DONE || rc[1] == VIP_NOT_DONE) {
-        for (int end = 0; end < 2; end++) {
-            rc[end] = rc[end] == VIP_NOT_DONE ? VipConnectPeerDone(pair->vi[end], NULL) : rc[end];
-        }
-    }
-    return right("VipConnectPeerDone", rc[0]) && right("VipConnectPeerDone", rc[1]);
-}
-
-static void destroy(struct pair *pair)
-{
-    for (int end = 0; end < 2; end++) {
-        tool_vi_destroy(pair->vi[end]);
-        tool_mem_destroy(&pair->memory[end]);
-        if (pair->nic[end] != NULL) {
-            VipCloseNic(pair->nic[end]);
-        }
-    }
+    return ends_right("VipRegisterMem",
+                      VipRegisterMem(pair->ends.nic[0], pair->source, MOST_BYTES, NULL, &pair->once));
 }
 
 /* ---- hit and miss ---------------------------------------------------------------------------- */
@@ -124,9 +81,9 @@ static bool acquire_and_release(const struct pair *pair, size_t bytes, VIP_ULONG
 {
     VIPX_REGISTRATION registration;
 
-    return right("VipxAcquireMem",
-                 VipxAcquireMem(pair->nic[0], pair->source, (VIP_ULONG)bytes, NULL, flags, &registration)) &&
-           right("VipxReleaseMem", VipxReleaseMem(pair->nic[0], &registration));
+    return ends_right("VipxAcquireMem", VipxAcquireMem(pair->ends.nic[0], pair->source, (VIP_ULONG)bytes,
+                                                       NULL, flags, &registration)) &&
+           ends_right("VipxReleaseMem", VipxReleaseMem(pair->ends.nic[0], &registration));
 }
 
 /* Time of a hit: the least of the rounds. A round has many hits, since the clock takes as long as
@@ -156,16 +113,16 @@ static bool measure_miss(const struct pair *pair, size_t bytes, double *miss, do
 
     for (int round = 0; good && round < ROUNDS; round++) {
         VIP_MEM_HANDLE handle;
-        good = right("VipxForgetMem", VipxForgetMem(pair->nic[0], pair->source, MOST_BYTES));
+        good = ends_right("VipxForgetMem", VipxForgetMem(pair->ends.nic[0], pair->source, MOST_BYTES));
         double begun = now_us();
         good = good && acquire_and_release(pair, bytes, 0) &&
-               right("VipxForgetMem", VipxForgetMem(pair->nic[0], pair->source, MOST_BYTES));
+               ends_right("VipxForgetMem", VipxForgetMem(pair->ends.nic[0], pair->source, MOST_BYTES));
         misses[round] = now_us() - begun;
         begun = now_us();
         good = good &&
-               right("VipRegisterMem",
-                     VipRegisterMem(pair->nic[0], pair->source, (VIP_ULONG)bytes, NULL, &handle)) &&
-               right("VipDeregisterMem", VipDeregisterMem(pair->nic[0], pair->source, handle));
+               ends_right("VipRegisterMem",
+                          VipRegisterMem(pair->ends.nic[0], pair->source, (VIP_ULONG)bytes, NULL, &handle)) &&
+               ends_right("VipDeregisterMem", VipDeregisterMem(pair->ends.nic[0], pair->source, handle));
         direct[round] = now_us() - begun;
     }
     *miss = table_percentile(misses, ROUNDS, 50);
@@ -204,25 +161,25 @@ static bool show_costs(const struct pair *pair, const struct options *options)
 
 static bool write_once(const struct pair *pair, VIP_MEM_HANDLE handle, size_t bytes)
 {
-    VIP_DESCRIPTOR *desc = (VIP_DESCRIPTOR *)(void *)pair->memory[0].base;
+    VIP_DESCRIPTOR *desc = (VIP_DESCRIPTOR *)(void *)pair->ends.memory[0].base;
     VIP_RETURN rc;
 
     memset(desc, 0, sizeof(*desc));
     desc->CS.SegCount = 2;
     desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
     desc->CS.Length = (VIP_UINT32)bytes;
-    desc->DS[0].Remote.Data.AddressBits = (uintptr_t)pair->memory[1].base;
-    desc->DS[0].Remote.Handle = pair->memory[1].handle;
+    desc->DS[0].Remote.Data.AddressBits = (uintptr_t)pair->ends.memory[1].base;
+    desc->DS[0].Remote.Handle = pair->ends.memory[1].handle;
     desc->DS[1].Local.Data.AddressBits = (uintptr_t)pair->source;
     desc->DS[1].Local.Handle = handle;
     desc->DS[1].Local.Length = (VIP_UINT32)bytes;
-    if (!right("VipPostSend", VipPostSend(pair->vi[0], desc, pair->memory[0].handle))) {
+    if (!ends_right("VipPostSend", VipPostSend(pair->ends.vi[0], desc, pair->ends.memory[0].handle))) {
         return false;
     }
-    while ((rc = VipSendDone(pair->vi[0], &desc)) == VIP_NOT_DONE) {
-        VipRecvDone(pair->vi[1], &desc); /* the other end makes progress */
+    while ((rc = VipSendDone(pair->ends.vi[0], &desc)) == VIP_NOT_DONE) {
+        VipRecvDone(pair->ends.vi[1], &desc); /* the other end makes progress */
     }
-    return right("a completion", rc);
+    return ends_right("a completion", rc);
 }
 
 static bool write_acquired(const struct pair *pair, size_t bytes, bool is_hit)
@@ -230,10 +187,10 @@ static bool write_acquired(const struct pair *pair, size_t bytes, bool is_hit)
     VIPX_REGISTRATION registration;
 
     /* A miss is a region that the cache does not keep: it is registered and deregistered. */
-    return right("VipxAcquireMem", VipxAcquireMem(pair->nic[0], pair->source, (VIP_ULONG)bytes, NULL,
-                                                  is_hit ? 0 : VIPX_ONCE, &registration)) &&
+    return ends_right("VipxAcquireMem", VipxAcquireMem(pair->ends.nic[0], pair->source, (VIP_ULONG)bytes,
+                                                       NULL, is_hit ? 0 : VIPX_ONCE, &registration)) &&
            write_once(pair, registration.Handle, bytes) &&
-           right("VipxReleaseMem", VipxReleaseMem(pair->nic[0], &registration));
+           ends_right("VipxReleaseMem", VipxReleaseMem(pair->ends.nic[0], &registration));
 }
 
 /* MB/s of one round. */
@@ -289,7 +246,7 @@ static bool run(struct pair *pair, const struct options *options)
     static const double none[RATES] = {TABLE_NONE, TABLE_NONE, TABLE_NONE, TABLE_NONE, TABLE_NONE};
     static const double paper[RATES] = {40, TABLE_NONE, TABLE_NONE, TABLE_NONE, 109};
 
-    return create(pair, options->device) && connect_both(pair) && show_costs(pair, options) &&
+    return create(pair, options->device) && ends_connect(&pair->ends) && show_costs(pair, options) &&
            show_bandwidth(pair, options, PAGE, none) && show_bandwidth(pair, options, 2 * PAGE, paper) &&
            show_bandwidth(pair, options, MOST_BYTES / 16, none);
 }
@@ -312,6 +269,6 @@ int main(int argc, char **argv)
     }
     memset(&pair, 0, sizeof(pair));
     bool good = run(&pair, &options);
-    destroy(&pair);
+    ends_destroy(&pair.ends);
     return good ? TOOL_OK : TOOL_FAILED;
 }
