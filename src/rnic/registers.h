@@ -433,8 +433,8 @@ enum {
 enum {
     RNIC_EFE_TYPE_DATA = 1, /* A DDP segment. Numbered. */
     /*
-     * Nothing, or 32 bytes of selective acknowledgment: bit i of byte j tells that frame NEXT +
-     * 1 + 8 j + i has arrived.
+     * 32 bytes of selective acknowledgment: bit 7 - (i mod 8) of byte i / 8 tells that frame
+     * NEXT + i has arrived.
      */
     RNIC_EFE_TYPE_ACK = 2,
     RNIC_EFE_TYPE_CONTROL = 3, /* A control message. Numbered. */
@@ -445,9 +445,14 @@ enum {
 
 /* Bits of FLAGS of a frame. */
 enum {
-    RNIC_EFE_FLAG_FIRST = 1, /* First frame of its message. */
-    RNIC_EFE_FLAG_LAST = 2, /* Last frame of its message. */
-    RNIC_EFE_FLAG_ACK_NOW = 4 /* The sender wants an ACK at once. */
+    RNIC_EFE_FLAG_FIRST = 128, /* First frame of its message. */
+    RNIC_EFE_FLAG_LAST = 64, /* Last frame of its message. */
+    RNIC_EFE_FLAG_ACK_NOW = 32, /* The sender wants an ACK at once. */
+    /*
+     * The sender has not heard from the receiver in this life of the flow: NEXT, ECHO and HELD
+     * say nothing.
+     */
+    RNIC_EFE_FLAG_NEW = 16
 };
 
 /* Commands. */

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "frames.hpp"
+#include "rnic/registers.h"
 #include "unit/bytes.hpp"
 
 using namespace unit;
@@ -64,6 +65,42 @@ TEST_CASE("a frame has the bytes of the data sheet's table", "[efe][frame]")
 {
     const Bytes frame = frame_of(some_header(), {'H', 'E', 'L', 'L', 'O'});
     CHECK(hex(frame) == hex(bytes_of(kFrame)));
+}
+
+TEST_CASE("the description of the registers has the frame's header as it is", "[efe][frame]")
+{
+    const std::vector<int> described = {RNIC_EFE_TYPE_DATA,        RNIC_EFE_TYPE_ACK,   RNIC_EFE_TYPE_CONTROL,
+                                        RNIC_EFE_TYPE_MESSAGE_ACK, RNIC_EFE_TYPE_PROBE, RNIC_EFE_TYPE_RESET,
+                                        RNIC_EFE_FLAG_FIRST,       RNIC_EFE_FLAG_LAST,  RNIC_EFE_FLAG_ACK_NOW,
+                                        RNIC_EFE_FLAG_NEW};
+    const std::vector<int> known = {EFE_DATA,  EFE_ACK,   EFE_CONTROL, EFE_MESSAGE_ACK, EFE_PROBE,
+                                    EFE_RESET, EFE_FIRST, EFE_LAST,    EFE_ACK_NOW,     EFE_NEW};
+    CHECK(described == known);
+    const Bytes frame = bytes_of(kFrame);
+    const auto number = [&](int offset, int bytes) {
+        std::uint64_t value = 0;
+        for (int i = 0; i < bytes; ++i) {
+            value = value << 8 | frame[static_cast<std::size_t>(EFE_ETHERNET_BYTES + offset + i)];
+        }
+        return value;
+    };
+    const efe_header header = some_header();
+    CHECK(number(RNIC_EFE_VERSION_TYPE, 1) == (EFE_VERSION << 4 | header.type));
+    CHECK(number(RNIC_EFE_FLAGS, 1) == header.flags);
+    CHECK(number(RNIC_EFE_PAYLOAD, 2) == header.payload_bytes);
+    CHECK(number(RNIC_EFE_SOURCE_FUNCTION, 2) == header.from_fn);
+    CHECK(number(RNIC_EFE_DESTINATION_FUNCTION, 2) == header.to_fn);
+    CHECK(number(RNIC_EFE_EPOCH, 4) == header.epoch);
+    CHECK(number(RNIC_EFE_SEQUENCE, 4) == header.sequence);
+    CHECK(number(RNIC_EFE_NEXT, 4) == header.next_expected);
+    CHECK(number(RNIC_EFE_WINDOW, 2) == header.window);
+    CHECK(number(RNIC_EFE_DESTINATION_QP, 2) == header.to_qp);
+    CHECK(number(RNIC_EFE_SOURCE_QP, 2) == header.from_qp);
+    CHECK(number(RNIC_EFE_LEFT, 4) == header.left);
+    CHECK(number(RNIC_EFE_MESSAGE, 4) == header.message);
+    CHECK(number(RNIC_EFE_SENT, 4) == header.sent);
+    CHECK(number(RNIC_EFE_ECHO, 4) == header.echo);
+    CHECK(number(RNIC_EFE_HELD, 4) == header.held);
 }
 
 TEST_CASE("a frame that is read has the fields that were written", "[efe][frame]")
