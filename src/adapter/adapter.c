@@ -70,7 +70,7 @@ static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
 static void transaction(void *context, const struct rnic_transaction *c)
 {
     struct rnic_adapter *a = context;
-    rnic_log_write(a->log, c);
+    rnic_log_write(&a->log, c);
 }
 
 static const struct rnic_card_host host = {.dma_read = read_memory,
@@ -136,7 +136,7 @@ static int power_up(struct rnic_adapter *a)
     if (area == NULL) {
         return ENOMEM;
     }
-    rnic_card_init(&a->card, area, &a->config, a->log == NULL ? &host : &logging_host, a);
+    rnic_card_init(&a->card, area, &a->config, a->log.file == NULL ? &host : &logging_host, a);
     return 0;
 }
 
@@ -217,7 +217,7 @@ static int set_up(struct rnic_adapter *a, const struct rnic_adapter_config *conf
     }
     if (result == 0 && config->log != NULL) {
         snprintf(error, size, "--log %s", config->log);
-        result = rnic_log_open(config->log, &a->log);
+        result = rnic_log_open(&a->log, config->log);
     }
     if (result == 0) {
         snprintf(error, size, "the card's memory");
@@ -265,7 +265,7 @@ void rnic_adapter_destroy(struct rnic_adapter *adapter)
     vipl_pollset_close(&adapter->set);
     vipl_waker_close(&adapter->end);
     rnic_adapter_wire_close(adapter->wire);
-    rnic_log_close(adapter->log);
+    rnic_log_close(&adapter->log);
     vipl_unreserve(adapter->card.area, rnic_card_bytes(&adapter->config));
     vipl_free(adapter->fixed);
     vipl_free(adapter->functions);
@@ -376,8 +376,8 @@ void rnic_adapter_run(struct rnic_adapter *adapter)
         bool is_due = card_deadline(adapter) <= adapter->now;
         active_at = adapter->is_active || is_due ? adapter->now : active_at;
         if (adapter->now - active_at >= adapter->spin_ns && !is_due && rnic_card_sleep(&adapter->card)) {
-            if (adapter->log != NULL) {
-                rnic_log_flush(adapter->log);
+            if (adapter->log.file != NULL) {
+                rnic_log_flush(&adapter->log);
             }
             sleep_until(adapter, next_time(adapter));
             rnic_card_wake(&adapter->card);

@@ -48,9 +48,9 @@ struct rnic_adapter {
     struct rnic_listener stats;
     struct rnic_adapter_wire *wire; /* NULL: there is none */
     struct rnic_source wire_source;
-    struct rnic_log *log; /* NULL: none is kept */
-    unsigned users;       /* functions with a program */
-    bool is_deaf;         /* a listener could not accept a connection: no descriptors were left */
+    struct rnic_log log;
+    unsigned users; /* functions with a program */
+    bool is_deaf;   /* a listener could not accept a connection: no descriptors were left */
     bool lingers;
     uint64_t spin_ns;
     bool has_held_back; /* a function may have a request or store that had to wait for the card */

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/little.h"
-#include "os/os.h"
 
 enum {
     BUFFER_BYTES = 1 << 20,
@@ -20,16 +19,11 @@ enum {
     OF_FRAMES = 0, /* the interfaces' numbers */
     OF_OTHERS = 1,
     OPTION_FLAGS = 2, /* of a packet: which way it went */
+    OPTION_QUEUE = 6, /* ... and of what function it is */
     OPTION_NAME = 2,  /* of an interface, as the next one */
     OPTION_RESOLUTION = 9,
     INBOUND = 1,
     OUTBOUND = 2
-};
-
-struct rnic_log {
-    FILE *file;
-    bool is_text;
-    int error;
 };
 
 int rnic_log_error(const struct rnic_log *log)
@@ -49,6 +43,11 @@ static void put(struct rnic_log *log, const void *bytes, size_t count)
 static const char *const names[] = {"config-read", "config-write",   "register-read", "register-write",
                                     "doorbell",    "dma-read",       "dma-write",     "interrupt",
                                     "frame-sent",  "frame-received", "reset",         "sleep"};
+
+const char *rnic_log_kind(enum rnic_transaction_kind kind)
+{
+    return names[kind];
+}
 
 static void put_hex(struct rnic_log *log, const uint8_t *data, uint32_t bytes)
 {
@@ -111,6 +110,13 @@ static void put_option(struct rnic_log *log, uint16_t code, const void *value, u
     put_padding(log, bytes);
 }
 
+static void put_option32(struct rnic_log *log, uint16_t code, uint32_t value)
+{
+    uint8_t bytes[4];
+    vipl_put_little(bytes, value, sizeof(bytes));
+    put_option(log, code, bytes, sizeof(bytes));
+}
+
 static void put_section(struct rnic_log *log)
 {
     enum { BYTES = 28 };
@@ -161,10 +167,9 @@ static bool is_frame(const struct rnic_transaction *c)
 
 static void write_packet(struct rnic_log *log, const struct rnic_transaction *c)
 {
-    uint8_t way[4];
     uint32_t data = c->data == NULL ? 0 : c->bytes;
     uint32_t bytes = data + (is_frame(c) ? 0 : (uint32_t)RNIC_LOG_HEAD_BYTES);
-    uint32_t block = 32 + padded(bytes) + (is_frame(c) ? 12u : 0u);
+    uint32_t block = 32 + padded(bytes) + (is_frame(c) ? 20u : 0u);
     log_put32(log, PACKET);
     log_put32(log, block);
     log_put32(log, is_frame(c) ? OF_FRAMES : OF_OTHERS);
@@ -178,8 +183,8 @@ static void write_packet(struct rnic_log *log, const struct rnic_transaction *c)
     put(log, c->data, data);
     put_padding(log, bytes);
     if (is_frame(c)) {
-        vipl_put_little(way, c->kind == RNIC_TRANSACTION_FRAME_SENT ? OUTBOUND : INBOUND, sizeof(way));
-        put_option(log, OPTION_FLAGS, way, sizeof(way));
+        put_option32(log, OPTION_FLAGS, c->kind == RNIC_TRANSACTION_FRAME_SENT ? OUTBOUND : INBOUND);
+        put_option32(log, OPTION_QUEUE, c->fn);
         put_option(log, 0, NULL, 0);
     }
     log_put32(log, block);
@@ -206,34 +211,39 @@ void rnic_log_flush(struct rnic_log *log)
     }
 }
 
-int rnic_log_open(const char *path, struct rnic_log **out)
+bool rnic_log_is_text(const char *path)
 {
+    static const char end[] = ".txt";
     size_t length = strlen(path);
-    struct rnic_log *log = vipl_zalloc(sizeof(*log));
-    if (log == NULL) {
-        return ENOMEM;
-    }
-    log->is_text = length >= 4 && strcmp(path + length - 4, ".txt") == 0;
-    log->file = fopen(path, "wbe");
-    if (log->file == NULL) {
-        int error = errno;
-        vipl_free(log);
-        return error;
-    }
-    (void)setvbuf(log->file, NULL, _IOFBF, BUFFER_BYTES);
-    if (!log->is_text) {
+    return length >= sizeof(end) - 1 && strcmp(path + length - (sizeof(end) - 1), end) == 0;
+}
+
+void rnic_log_to(struct rnic_log *log, FILE *file, bool is_text)
+{
+    *log = (struct rnic_log){.file = file, .is_text = is_text};
+    (void)setvbuf(file, NULL, _IOFBF, BUFFER_BYTES);
+    if (!is_text) {
         put_section(log);
         put_interface(log, ETHERNET, "wire");
         put_interface(log, RNIC_LOG_LINK_TYPE, "card");
     }
-    *out = log;
+}
+
+int rnic_log_open(struct rnic_log *log, const char *path)
+{
+    FILE *file = fopen(path, "wbe");
+    *log = (struct rnic_log){0};
+    if (file == NULL) {
+        return errno;
+    }
+    rnic_log_to(log, file, rnic_log_is_text(path));
     return 0;
 }
 
 void rnic_log_close(struct rnic_log *log)
 {
-    if (log != NULL) {
+    if (log->file != NULL) {
         (void)fclose(log->file);
-        vipl_free(log);
+        log->file = NULL;
     }
 }

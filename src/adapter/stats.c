@@ -85,9 +85,9 @@ static void add_card(struct text *t, struct rnic_adapter *a)
         append_text(t, "wire sent=%llu received=%llu lost=%llu\n", (unsigned long long)w->sent,
                     (unsigned long long)w->received, (unsigned long long)w->lost);
     }
-    if (a->log != NULL && rnic_log_error(a->log) != 0) {
+    if (rnic_log_error(&a->log) != 0) {
         char reason[64];
-        append_text(t, "log ended: %s\n", vipl_os_error(rnic_log_error(a->log), reason, sizeof(reason)));
+        append_text(t, "log ended: %s\n", vipl_os_error(rnic_log_error(&a->log), reason, sizeof(reason)));
     }
 }
 

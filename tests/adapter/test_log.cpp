@@ -32,13 +32,13 @@ Bytes contents(const std::string &path)
 Bytes logged(const std::string &name, const std::vector<rnic_transaction> &transactions)
 {
     const Folder folder;
-    rnic_log *log = nullptr;
-    REQUIRE(rnic_log_open((folder.path + name).c_str(), &log) == 0);
+    rnic_log log{};
+    REQUIRE(rnic_log_open(&log, (folder.path + name).c_str()) == 0);
     for (const rnic_transaction &c : transactions) {
-        rnic_log_write(log, &c);
+        rnic_log_write(&log, &c);
     }
-    CHECK(rnic_log_error(log) == 0);
-    rnic_log_close(log);
+    CHECK(rnic_log_error(&log) == 0);
+    rnic_log_close(&log);
     return contents(folder.path + name);
 }
 
@@ -113,10 +113,10 @@ TEST_CASE("the log in pcapng has frames on one interface and all else on another
                1, 2, 3, 4, 5, 6, 7, 8, 0,    0,    0,    3,    0xDE, 0xAD, 0xBE, 0});
     take(log, {64, 0, 0, 0});
     for (const std::uint8_t way : {2, 1}) { // out, in
-        take(log, {6,    0,    0,    0,    60,   0,    0,  0, 0, 0, 0,  0, 0x44, 0x33,
+        take(log, {6,    0,    0,    0,    68,   0,    0,  0, 0, 0, 0,  0, 0x44, 0x33,
                    0x22, 0x11, 0x88, 0x77, 0x66, 0x55, 15, 0, 0, 0, 15, 0, 0,    0});
-        take(log, {1, 2, 3, 4, 5,   6, 7, 8, 9, 10, 11, 12, 0x88, 0xB5, 0xAA, 0,
-                   2, 0, 4, 0, way, 0, 0, 0, 0, 0,  0,  0,  60,   0,    0,    0});
+        take(log, {1,   2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x88, 0xB5, 0xAA, 0, 2,  0, 4, 0,
+                   way, 0, 0, 0, 6, 0, 4, 0, 2, 1,  0,  0,  0,    0,    0,    0, 68, 0, 0, 0});
     }
     take(log, {6,    0,    0,    0,    60,   0,    0,  0, 1, 0, 0,  0, 0x44, 0x33,
                0x22, 0x11, 0x88, 0x77, 0x66, 0x55, 28, 0, 0, 0, 28, 0, 0,    0});
@@ -154,19 +154,19 @@ TEST_CASE("tshark opens the log, and sees the frames as Ethernet", "[log]")
 
 TEST_CASE("a log that cannot be written is an error, and no more than that", "[log]")
 {
-    rnic_log *log = nullptr;
-    CHECK(rnic_log_open("/nowhere/at/all.txt", &log) == ENOENT);
-    REQUIRE(log == nullptr);
-    REQUIRE(rnic_log_open("/dev/full", &log) == 0);
+    rnic_log log{};
+    CHECK(rnic_log_open(&log, "/nowhere/at/all.txt") == ENOENT);
+    REQUIRE(log.file == nullptr);
+    REQUIRE(rnic_log_open(&log, "/dev/full") == 0);
     const std::vector<std::uint8_t> much(1 << 20);
     rnic_transaction c = transaction(RNIC_TRANSACTION_DMA_READ);
     c.data = much.data();
     c.bytes = 1 << 20;
     for (int i = 0; i < 3; ++i) {
-        rnic_log_write(log, &c);
+        rnic_log_write(&log, &c);
     }
-    rnic_log_flush(log);
-    CHECK(rnic_log_error(log) == ENOSPC);
-    rnic_log_write(log, &c);
-    rnic_log_close(log);
+    rnic_log_flush(&log);
+    CHECK(rnic_log_error(&log) == ENOSPC);
+    rnic_log_write(&log, &c);
+    rnic_log_close(&log);
 }
