@@ -75,7 +75,7 @@ endif()
 
 # Tools, found beside the library wherever the tree is put.
 set(tools "")
-foreach(tool IN ITEMS vipl-info vipl-ping vipl-perf vipl-run vipl-conformance)
+foreach(tool IN ITEMS vipl-info vipl-ping vipl-perf vipl-run vipl-rnic-log vipl-conformance)
     if(TARGET ${tool})
         list(APPEND tools ${tool})
     endif()

@@ -47,7 +47,7 @@ cmake_dependent_option(VIPL_SOCKETS "The library libvipl-sockets.so, which moves
                        "vipl_is_linux;VIPL_C_LIBRARY_IS_GLIBC;VIPL_BACKEND_LOOPBACK;vipl_top_level" OFF)
 
 option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level})
-option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf and vipl-run" ${vipl_top_level})
+option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf, vipl-run and vipl-rnic-log" ${vipl_top_level})
 option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_top_level})
 option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
 # The ORB's transport is built where its headers for transports are.

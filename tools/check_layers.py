@@ -43,6 +43,9 @@ ROOMS = {
     # Figures of the card itself: its driver, its model, and what its users have of the system.
     'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/impair.h',
                      'devices/rnic/efe/frame.h', 'iwarp/rdmap.h', 'rnic/registers.h', 'os/os.h', 'endpoint.h', 'ends.h', 'rate.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
+    # What reads the card's log has it from the adapter's own code.
+    'tools/rnic_log': {'rnic', 'adapter/log.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/frame.h', 'coverage.h', 'explain.h', 'frame.h', 'names.h',
+                       'options.h', 'read.h', 'rings.h', 'select.h', 'vcd.h', 'tool_options.h', 'tool_text.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # One way to a card has the card in this process.
@@ -97,7 +100,7 @@ def layer_of(path):
         return '/'.join(parts[:-1]) if parts[1] in ('backends', 'devices') else 'src/' + parts[1]
     if parts[0] == 'tests' and len(parts) > 1:
         return 'tests/' + parts[1]
-    return 'bench/papers' if parts[:2] == ['bench', 'papers'] else parts[0]
+    return '/'.join(parts[:2]) if parts[:2] in (['bench', 'papers'], ['tools', 'rnic_log']) else parts[0]
 
 
 def is_in(allowed, folder, name):

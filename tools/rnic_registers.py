@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Makes everything that describes the RDMA card's registers and entries from src/rnic/registers.json.
 
-    rnic_registers.py            rewrites src/rnic/registers.h and registers.py, and the parts of other files between
-                                 the marks "rnic_registers: NAME" and "rnic_registers: end"
+    rnic_registers.py            rewrites src/rnic/registers.h and registers.py, tools/rnic_log/names.c, and the parts of
+                                 other files between the marks "rnic_registers: NAME" and "rnic_registers: end"
     rnic_registers.py --check    says what is not as it would be written, and fails
 """
 import json
@@ -16,6 +16,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = 'src/rnic/registers.json'
 HEADER = 'src/rnic/registers.h'
 MODULE = 'src/rnic/registers.py'
+NAMES = 'tools/rnic_log/names.c'
+NAMED = ['COMMAND', 'STATUS', 'EVENT', 'ERROR', 'WORK', 'QP_STATE', 'EFE_TYPE', 'CONTROL']
 MARKED = ['docs/rnic/hardware.md', 'docs/rnic/efe.md', 'tools/wireshark/efe.lua']
 MARK = re.compile(r'(?P<begin>[^\n]*rnic_registers: (?!end)(?P<name>[^\n>-]+?)(?: -->)?\n).*?(?P<end>[^\n]*rnic_registers: end[^\n]*)', re.S)
 WIDTHS = {1: 'u8', 2: 'u16', 4: 'u32', 8: 'u64'}
@@ -76,6 +78,26 @@ def python(data):
     for title, group in constants(data):
         out.append('\n# ' + title + '\n')
         out += ['%s = %s\n' % (name, value) for name, value, _ in group]
+    return ''.join(out)
+
+
+def names(data):
+    """The names of registers and values, for what reads the card's log."""
+    enums = {enum['name']: enum for enum in data['enums']}
+    out = ['/* SPDX-License-Identifier: MIT */\n',
+           comment('Made by tools/rnic_registers.py from src/rnic/registers.json: change that.'),
+           '#include "names.h"\n\n/* clang-format off */\n']
+    for name in NAMED:
+        out.append('\nstatic const struct log_name %s[] = {\n' % name.lower())
+        out += ['    {%s, "%s"},\n' % (value, n) for n, value, _ in enums[name]['values']]
+        out.append('};\n')
+    out.append('\nconst struct log_names log_tables[LOG_TABLES] = {\n')
+    out += ['    [LOG_%s] = {"%s", %s, sizeof(%s) / sizeof(%s[0])},\n' % (n, n, n.lower(), n.lower(), n.lower()) for n in NAMED]
+    out.append('};\n\nconst struct log_register log_registers[] = {\n')
+    for name, offset, access, *_ in data['spaces'][0]['registers']:
+        may = {'ro': 'LOG_MAY_READ', 'wo': 'LOG_MAY_WRITE'}.get(access, 'LOG_MAY_READ | LOG_MAY_WRITE')
+        out.append('    {"%s", %s, %s},\n' % (name, offset, may))
+    out.append('};\nconst unsigned log_register_count = sizeof(log_registers) / sizeof(log_registers[0]);\n\n/* clang-format on */\n')
     return ''.join(out)
 
 
@@ -165,7 +187,7 @@ def read(path):
 def main():
     data = json.loads(read(SOURCE))
     check_layout(data)
-    files = {HEADER: header(data), MODULE: python(data)}
+    files = {HEADER: header(data), MODULE: python(data), NAMES: names(data)}
     for path in MARKED:
         if os.path.exists(os.path.join(ROOT, path)):
             files[path] = marked(read(path), parts(data), path)

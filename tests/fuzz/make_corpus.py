@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the inputs the fuzzers start from, corpus/<target>/<what it is>. Shares no code with the library."""
+"""Writes the inputs the fuzzers start from, corpus/<target>/<what it is>. Shares no code with the library.
+
+    make_corpus.py            writes them
+    make_corpus.py --check    says which are not as they would be written, and fails
+"""
 import os
 import struct
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -500,16 +505,78 @@ SOCKETS = {
     'empty': b'',
 }
 
+# --- the transaction log of a card: text, and pcapng in either byte order ---------------------------------------------------
 
-def main():
+
+def log_line(kind, bar=0, address=0, value=0, size=0, data=None):
+    return ('5.000000001 fn=1 %s bar=%d address=0x%x value=0x%x bytes=%d%s\n' %
+            (kind, bar, address, value, size if data is None else len(data), '' if data is None else ' data=' + data.hex())).encode()
+
+
+def log_life(order):
+    """A function that is enabled, gets a command and answers it, and then has one of each ring."""
+    out = b''.join(log_line('register-write', 0, at, value, 4) for at, value in (
+        (0x80, 0x1000), (0x84, 0), (0x88, 2), (0x90, 0x2000), (0x94, 0), (0xA0, 0x3000), (0xA4, 0), (0xA8, 2), (0x40, 5 if order == '>' else 1)))
+    for place, (opcode, info) in enumerate(((1, 3), (4, 6), (6, 0), (5, 0))):
+        command = struct.pack(order + 'HHIIHHQQB', opcode, 0, 0, 6, 2, 1, 0x4000 + 0x1000 * (opcode == 6), 0, 2)
+        out += log_line('dma-read', 0, 0x1000 + 64 * place, data=command + bytes(64 - len(command)))
+        out += log_line('dma-write', 0, 0x2000 + 32 * place, data=struct.pack(order + 'IIIIBBHII', 6, 0, 0, 0, opcode, 0, 0, info, 0))
+    out += log_line('dma-read', 0, 0x5040, data=b'\1' + bytes(63)) + log_line('doorbell', 2, 0x400180, 1)
+    out += log_line('dma-write', 0, 0x4020, data=struct.pack(order + 'IIIIBBHII', 6, 0, 9, 0, 31, 0, 0, 1, 0))
+    out += log_line('dma-write', 0, 0x3000, data=struct.pack(order + 'HHI', 2, 13, 6) + bytes(500))
+    return out + log_line('interrupt', value=1) + log_line('reset') + log_line('sleep', value=1)
+
+
+def log_block(order, kind, body):
+    return struct.pack(order + 'II', kind, len(body) + 12) + body + struct.pack(order + 'I', len(body) + 12)
+
+
+def log_pcapng(order, frame=efe_raw(3, b'\1' + bytes(15))[len(RAW) + 2:]):
+    out = log_block(order, 0x0A0D0D0A, struct.pack(order + 'IHHq', 0x1A2B3C4D, 1, 0, -1))
+    for link in (1, 147):
+        out += log_block(order, 1, struct.pack(order + 'HHIHHB3xHH', link, 0, 0, 9, 1, 9, 0, 0))
+    along = struct.pack(order + 'HHIHHIHH', 2, 4, 1, 6, 4, 2, 0, 0)
+    for link, data, options in ((0, frame, along), (1, struct.pack('>BBHBBHQQI', 1, 6, 1, 0, 0, 0, 64, 0, 4) + b'data', b'')):
+        out += log_block(order, 6, struct.pack(order + 'IIIII', link, 0, 7, len(data), len(data)) + data + bytes(-len(data) % 4) + options)
+    return out
+
+
+RNIC_LOG = {
+    'text': log_life('<'),
+    'text-big-endian': log_life('>'),
+    'text-cut': log_life('<')[:500],
+    'text-of-a-larger-ring': log_life('<').replace(log_line('reset'), log_line('register-write', 0, 0x88, 12, 4) + log_line('dma-read', 0, 0x9000, data=bytes(64))),
+    'text-a-frame-without-data': log_line('frame-sent', size=100),
+    'pcapng': log_pcapng('<'),
+    'pcapng-big-endian': log_pcapng('>'),
+    'pcapng-cut': log_pcapng('<')[:200],
+    'pcapng-two-sections': log_pcapng('<') + log_pcapng('>'),
+    'empty': b'',
+}
+
+
+def holds(path, data):
+    if not os.path.exists(path):
+        return False
+    with open(path, 'rb') as file:
+        return file.read() == data
+
+
+def main(checks):
+    wrong = []
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
                             ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD),
-                            ('vfio_user', VFIO_USER), ('sockets', SOCKETS)):
+                            ('vfio_user', VFIO_USER), ('sockets', SOCKETS), ('rnic_log', RNIC_LOG)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
-        for name, data in inputs.items():
-            with open(os.path.join(folder, name), 'wb') as file:
+        wrong += [(os.path.join(folder, name), data) for name, data in inputs.items() if not holds(os.path.join(folder, name), data)]
+    for path, data in wrong:
+        if checks:
+            print('%s: not as make_corpus.py writes it' % os.path.relpath(path, HERE))
+        else:
+            with open(path, 'wb') as file:
                 file.write(data)
+    return 1 if checks and wrong else 0
 
 
-main()
+sys.exit(main(sys.argv[1:] == ['--check']))

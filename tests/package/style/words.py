@@ -19,7 +19,7 @@ EXEMPT = ('docs/design/glossary.md', 'docs/design/spec-coverage.md')
 OTHER_MEANINGS = {
     'pin': ('tools', 'docs/rnic', 'src/devices', 'src/adapter'),  # a process to a CPU; of a chip
     # the CPU; what a driver does to a completion queue of the card
-    'arm': ('src/iwarp/crc32c.c', 'src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic'),
+    'arm': ('src/iwarp/crc32c.c', 'src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic', 'tools/rnic_log'),
     'arms': ('src/rnic', 'docs/rnic'),
     'armed': ('src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic'),
     'gate': ('CONTRIBUTING.md', 'tools', 'docs/use'),  # the gate of the continuous integration

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Made by tools/rnic_registers.py from src/rnic/registers.json: change that. */
+#include "names.h"
+
+/* clang-format off */
+
+static const struct log_name command[] = {
+    {0, "NOP"},
+    {1, "CREATE_CQ"},
+    {2, "RESIZE_CQ"},
+    {3, "DESTROY_CQ"},
+    {4, "CREATE_QP"},
+    {5, "MODIFY_QP"},
+    {6, "SET_RING"},
+    {7, "DESTROY_QP"},
+    {8, "QUERY_QP"},
+    {9, "REGISTER"},
+    {10, "CHANGE_MR"},
+    {11, "INVALIDATE"},
+    {12, "LISTEN"},
+    {13, "UNLISTEN"},
+    {14, "SEND_CONTROL"},
+    {15, "CLAIM"},
+};
+
+static const struct log_name status[] = {
+    {0, "OK"},
+    {1, "LOCAL_PROTECTION"},
+    {2, "LOCAL_LENGTH"},
+    {3, "LOCAL_FORMAT"},
+    {4, "REMOTE_ACCESS"},
+    {5, "REMOTE_RECEIVE"},
+    {6, "TRANSPORT"},
+    {16, "INVALID"},
+    {17, "NO_OBJECT"},
+    {18, "WRONG_STATE"},
+    {19, "BUSY"},
+    {20, "NO_ROOM"},
+    {21, "IN_USE"},
+    {22, "DMA"},
+};
+
+static const struct log_name event[] = {
+    {1, "CONTROL"},
+    {2, "QP_ERROR"},
+    {3, "LINK"},
+    {4, "CATASTROPHIC"},
+    {5, "PEER_LOST"},
+};
+
+static const struct log_name error[] = {
+    {0, "NONE"},
+    {1, "CONNECTION_LOST"},
+    {2, "TERMINATED"},
+    {3, "RECV_EMPTY"},
+    {4, "RECV_PROTECTION"},
+    {5, "RECV_LENGTH"},
+    {6, "RECV_FORMAT"},
+    {7, "WRITE_DENIED"},
+    {8, "READ_DENIED"},
+    {9, "READ_LIMIT"},
+    {10, "PROTOCOL"},
+    {11, "SEND_PROTECTION"},
+    {12, "SEND_FORMAT"},
+    {13, "REMOTE_ACCESS"},
+    {14, "REMOTE_RECEIVE"},
+    {15, "REMOTE_OTHER"},
+    {16, "DMA"},
+    {17, "RING_INDEX"},
+    {18, "CQ_OVERRUN"},
+    {19, "RING_DMA"},
+    {20, "BAD_SETUP"},
+};
+
+static const struct log_name work[] = {
+    {1, "SEND"},
+    {2, "WRITE"},
+    {3, "READ"},
+    {16, "RECEIVE"},
+    {31, "DRAINED"},
+};
+
+static const struct log_name qp_state[] = {
+    {0, "IDLE"},
+    {1, "RECEIVE"},
+    {2, "CONNECTED"},
+    {3, "CLOSING"},
+    {4, "ERROR"},
+    {255, "KEEP"},
+};
+
+static const struct log_name efe_type[] = {
+    {1, "DATA"},
+    {2, "ACK"},
+    {3, "CONTROL"},
+    {4, "MESSAGE_ACK"},
+    {5, "PROBE"},
+    {6, "RESET"},
+};
+
+static const struct log_name control[] = {
+    {1, "REQUEST"},
+    {2, "CANCEL"},
+    {3, "REFUSED"},
+    {4, "ACCEPT"},
+    {5, "REJECT"},
+    {6, "READY"},
+    {7, "DISCONNECT"},
+};
+
+const struct log_names log_tables[LOG_TABLES] = {
+    [LOG_COMMAND] = {"COMMAND", command, sizeof(command) / sizeof(command[0])},
+    [LOG_STATUS] = {"STATUS", status, sizeof(status) / sizeof(status[0])},
+    [LOG_EVENT] = {"EVENT", event, sizeof(event) / sizeof(event[0])},
+    [LOG_ERROR] = {"ERROR", error, sizeof(error) / sizeof(error[0])},
+    [LOG_WORK] = {"WORK", work, sizeof(work) / sizeof(work[0])},
+    [LOG_QP_STATE] = {"QP_STATE", qp_state, sizeof(qp_state) / sizeof(qp_state[0])},
+    [LOG_EFE_TYPE] = {"EFE_TYPE", efe_type, sizeof(efe_type) / sizeof(efe_type[0])},
+    [LOG_CONTROL] = {"CONTROL", control, sizeof(control) / sizeof(control[0])},
+};
+
+const struct log_register log_registers[] = {
+    {"ID", 0x000, LOG_MAY_READ},
+    {"VERSION", 0x004, LOG_MAY_READ},
+    {"CAPS", 0x008, LOG_MAY_READ},
+    {"MAX_QPS", 0x00C, LOG_MAY_READ},
+    {"MAX_CQS", 0x010, LOG_MAY_READ},
+    {"MAX_STAGS", 0x014, LOG_MAY_READ},
+    {"MAX_PBL", 0x018, LOG_MAY_READ},
+    {"MAX_LISTENS", 0x01C, LOG_MAY_READ},
+    {"MAX_WORK", 0x020, LOG_MAY_READ},
+    {"MAX_COMPLETIONS", 0x024, LOG_MAY_READ},
+    {"MAX_SEGMENTS", 0x028, LOG_MAY_READ},
+    {"MAX_TRANSFER", 0x02C, LOG_MAY_READ},
+    {"MTU", 0x030, LOG_MAY_READ},
+    {"READ_SLOTS", 0x034, LOG_MAY_READ},
+    {"DRAM_BYTES", 0x038, LOG_MAY_READ},
+    {"SRAM_BYTES", 0x03C, LOG_MAY_READ},
+    {"CTRL", 0x040, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"STATUS", 0x044, LOG_MAY_READ},
+    {"ERROR_CODE", 0x048, LOG_MAY_READ},
+    {"ERROR_OBJECT", 0x04C, LOG_MAY_READ},
+    {"ERROR_ADDRESS_LO", 0x050, LOG_MAY_READ},
+    {"ERROR_ADDRESS_HI", 0x054, LOG_MAY_READ},
+    {"ERROR_COUNT", 0x058, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"INT_CAUSE", 0x060, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"INT_MASK", 0x064, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"INT_DELAY_US", 0x068, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"INT_COUNT", 0x06C, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"MAC_LO", 0x070, LOG_MAY_READ},
+    {"MAC_HI", 0x074, LOG_MAY_READ},
+    {"FUNCTION", 0x078, LOG_MAY_READ},
+    {"LINK_MBITS", 0x07C, LOG_MAY_READ},
+    {"COMMAND_BASE_LO", 0x080, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"COMMAND_BASE_HI", 0x084, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"COMMAND_LOG2", 0x088, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"ANSWER_BASE_LO", 0x090, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"ANSWER_BASE_HI", 0x094, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"EVENT_BASE_LO", 0x0A0, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"EVENT_BASE_HI", 0x0A4, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"EVENT_LOG2", 0x0A8, LOG_MAY_READ | LOG_MAY_WRITE},
+    {"WAKE", 0x0C0, LOG_MAY_WRITE},
+    {"QPS_USED", 0x0D0, LOG_MAY_READ},
+    {"CQS_USED", 0x0D4, LOG_MAY_READ},
+    {"STAGS_USED", 0x0D8, LOG_MAY_READ},
+    {"PBL_USED", 0x0DC, LOG_MAY_READ},
+    {"TX_FRAMES_LO", 0x100, LOG_MAY_READ},
+    {"TX_FRAMES_HI", 0x104, LOG_MAY_READ},
+    {"RX_FRAMES_LO", 0x108, LOG_MAY_READ},
+    {"RX_FRAMES_HI", 0x10C, LOG_MAY_READ},
+    {"TX_BYTES_LO", 0x110, LOG_MAY_READ},
+    {"TX_BYTES_HI", 0x114, LOG_MAY_READ},
+    {"RX_BYTES_LO", 0x118, LOG_MAY_READ},
+    {"RX_BYTES_HI", 0x11C, LOG_MAY_READ},
+    {"RESENT_LO", 0x120, LOG_MAY_READ},
+    {"RESENT_HI", 0x124, LOG_MAY_READ},
+    {"DROPPED_LO", 0x128, LOG_MAY_READ},
+    {"DROPPED_HI", 0x12C, LOG_MAY_READ},
+    {"DMA_READS_LO", 0x130, LOG_MAY_READ},
+    {"DMA_READS_HI", 0x134, LOG_MAY_READ},
+    {"DMA_WRITES_LO", 0x138, LOG_MAY_READ},
+    {"DMA_WRITES_HI", 0x13C, LOG_MAY_READ},
+    {"DMA_FAILED_LO", 0x140, LOG_MAY_READ},
+    {"DMA_FAILED_HI", 0x144, LOG_MAY_READ},
+    {"INTERRUPTS_LO", 0x148, LOG_MAY_READ},
+    {"INTERRUPTS_HI", 0x14C, LOG_MAY_READ},
+    {"COMMANDS_LO", 0x150, LOG_MAY_READ},
+    {"COMMANDS_HI", 0x154, LOG_MAY_READ},
+    {"WAKES_LO", 0x158, LOG_MAY_READ},
+    {"WAKES_HI", 0x15C, LOG_MAY_READ},
+    {"COST_NS_LO", 0x160, LOG_MAY_READ},
+    {"COST_NS_HI", 0x164, LOG_MAY_READ},
+};
+const unsigned log_register_count = sizeof(log_registers) / sizeof(log_registers[0]);
+
+/* clang-format on */

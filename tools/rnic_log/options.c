@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of vipl-rnic-log. */
+#include "options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "read.h"
+#include "rnic/registers.h"
+#include "tool_options.h"
+#include "tool_text.h"
+
+static void print_help(void)
+{
+    puts(
+        "usage: vipl-rnic-log [OPTION]... FILE\n"
+        "       vipl-rnic-log --coverage [--json] FILE...\n"
+        "Reads the transaction log of an emulated RDMA card (vipl-rnicd --log): prints it, selects from it,\n"
+        "turns it into another format, or tells what of the card it has touched.\n"
+        "\n"
+        "  -o, --output FILE     writes there: text if it ends in .txt, a waveform if it ends in .vcd, else\n"
+        "                        pcapng (default: text on standard output)\n"
+        "  -e, --explain         in words: the register's name, the ring's entry, the frame's header\n"
+        "  -c, --coverage        which registers, commands, statuses, events, errors and transitions of\n"
+        "                        queue pairs the logs have, and the names of those that none has\n"
+        "  -j, --json            coverage as one JSON object\n"
+        "  -f, --from TIME       from this time on: seconds as the log has them; with + before them, after\n"
+        "                        the first transaction\n"
+        "  -u, --until TIME      up to and with this time\n"
+        "  -x, --until-failed    up to and with the first DMA that was refused\n"
+        "  -F, --fn N[,N]...     of these functions\n"
+        "  -k, --kind NAME[,NAME]...  of these kinds: register-read, dma-write, frame-sent, ...\n"
+        "  -q, --qp N            of this queue pair: its doorbells, work entries and frames, and the\n"
+        "                        commands, answers and completions about it\n"
+        "  -V, --version         print the version and exit\n"
+        "  -h, --help            print this and exit\n"
+        "\n"
+        "Exit code: 0, 1 when a log is damaged or cannot be read (what stands before the damage is there),\n"
+        "2 for wrong usage.");
+}
+
+static const struct option long_options[] = {
+    {"output", required_argument, NULL, 'o'},
+    {"explain", no_argument, NULL, 'e'},
+    {"coverage", no_argument, NULL, 'c'},
+    {"json", no_argument, NULL, 'j'},
+    {"from", required_argument, NULL, 'f'},
+    {"until", required_argument, NULL, 'u'},
+    {"until-failed", no_argument, NULL, 'x'},
+    {"fn", required_argument, NULL, 'F'},
+    {"kind", required_argument, NULL, 'k'},
+    {"qp", required_argument, NULL, 'q'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+/* Digits alone, which end with the text or before `stop`. */
+static bool parse_digits(const char **text, char stop, uint64_t most, uint64_t *out)
+{
+    char *end;
+
+    if (**text < '0' || **text > '9') {
+        return false;
+    }
+    *out = strtoull(*text, &end, 10);
+    *text = end;
+    return *out <= most && (*end == '\0' || *end == stop);
+}
+
+/* Seconds with up to nine decimals. */
+static bool parse_time(const char *text, struct log_time *out)
+{
+    const uint64_t second = 1000000000;
+    uint64_t seconds;
+    uint64_t rest = 0;
+
+    *out = (struct log_time){.is_set = true, .is_relative = text[0] == '+'};
+    text += out->is_relative ? 1 : 0;
+    if (!parse_digits(&text, '.', UINT64_MAX / second - 1, &seconds)) {
+        return false;
+    }
+    if (*text == '.') {
+        const char *digits = ++text;
+        if (!parse_digits(&text, '\0', second - 1, &rest) || text - digits > 9) {
+            return false;
+        }
+        for (long i = text - digits; i < 9; i++) {
+            rest *= 10;
+        }
+    }
+    out->ns = seconds * second + rest;
+    return true;
+}
+
+static bool parse_functions(const char *text, struct log_options *options)
+{
+    uint64_t fn;
+
+    options->some_functions = true;
+    while (parse_digits(&text, ',', RNIC_CARD_MAX_FUNCTIONS - 1, &fn)) {
+        options->functions[fn] = true;
+        if (*text == '\0') {
+            return true;
+        }
+        text++;
+    }
+    return false;
+}
+
+static bool parse_kinds(const char *text, uint32_t *kinds)
+{
+    *kinds = 0;
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        int kind = log_kind_named(text, length);
+        if (kind < 0) {
+            return false;
+        }
+        *kinds |= 1u << kind;
+        if (text[length] == '\0') {
+            return true;
+        }
+        text += length + 1;
+    }
+}
+
+static bool parse_qp(const char *text, int64_t *qp)
+{
+    uint64_t number;
+
+    if (!parse_digits(&text, '\0', RNIC_QP_LIMIT - 1, &number)) {
+        return false;
+    }
+    *qp = (int64_t)number;
+    return true;
+}
+
+/* False: it is another way to write the output already. */
+static bool set_what(struct log_options *options, enum log_output what)
+{
+    bool first = options->what == LOG_AS_LOG || options->what == what;
+    options->what = what;
+    return first;
+}
+
+static bool take(void *into, int option)
+{
+    struct log_options *options = into;
+
+    switch (option) {
+    case 'o':
+        options->output = optarg;
+        return optarg[0] != '\0';
+    case 'e':
+        return set_what(options, LOG_AS_WORDS);
+    case 'c':
+        return set_what(options, LOG_AS_COVERAGE);
+    case 'j':
+        options->json = true;
+        return true;
+    case 'f':
+        return parse_time(optarg, &options->from);
+    case 'u':
+        return parse_time(optarg, &options->until);
+    case 'x':
+        options->until_failed = true;
+        return true;
+    case 'F':
+        return parse_functions(optarg, options);
+    case 'k':
+        return parse_kinds(optarg, &options->kinds);
+    default:
+        return parse_qp(optarg, &options->qp);
+    }
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text);
+    return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
+}
+
+static const char *wrong_usage(const struct log_options *options)
+{
+    if (options->count == 0) {
+        return "a log is missing";
+    }
+    if (options->count > 1 && options->what != LOG_AS_COVERAGE) {
+        return "several logs are for --coverage alone";
+    }
+    if (options->json && options->what != LOG_AS_COVERAGE) {
+        return "--json is for --coverage alone";
+    }
+    return NULL;
+}
+
+int log_parse(int argc, char **argv, struct log_options *options)
+{
+    static const struct tool_command command = {"o:ecjf:u:xF:k:q:Vh", long_options, print_help, take};
+    int code;
+    const char *wrong;
+
+    *options = (struct log_options){.kinds = UINT32_MAX, .qp = -1};
+    code = tool_parse_options(argc, argv, &command, options);
+    if (code >= 0) {
+        return code;
+    }
+    options->files = argv + optind;
+    options->count = argc - optind;
+    wrong = wrong_usage(options);
+    if (wrong != NULL) {
+        tool_complain("%s; see --help", wrong);
+        return TOOL_USAGE;
+    }
+    if (options->what == LOG_AS_LOG && options->output != NULL && ends_in(options->output, ".vcd")) {
+        options->what = LOG_AS_VCD;
+    }
+    return -1;
+}

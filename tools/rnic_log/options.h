@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line of vipl-rnic-log. */
+#ifndef RNIC_LOG_OPTIONS_H
+#define RNIC_LOG_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "devices/rnic/card/card.h"
+
+enum log_output { LOG_AS_LOG, LOG_AS_WORDS, LOG_AS_VCD, LOG_AS_COVERAGE };
+
+/* A time of the log, or one after its first transaction. */
+struct log_time {
+    bool is_set;
+    bool is_relative;
+    uint64_t ns;
+};
+
+struct log_options {
+    const char *output; /* NULL: standard output */
+    enum log_output what;
+    bool json;
+    struct log_time from;
+    struct log_time until;
+    bool until_failed; /* ends with the first DMA that was refused */
+    bool some_functions;
+    bool functions[RNIC_CARD_MAX_FUNCTIONS];
+    uint32_t kinds; /* a bit for each kind that is wanted */
+    int64_t qp;     /* -1: any */
+    char **files;
+    int count;
+};
+
+/* The exit code, or -1 if there is more to do. */
+int log_parse(int argc, char **argv, struct log_options *options);
+
+#endif

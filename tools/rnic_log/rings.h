@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an access to memory is about. The places of a function's rings are known from the stores to
+ * its registers and from its commands: the log has to be followed from the function's start.
+ */
+#ifndef RNIC_LOG_RINGS_H
+#define RNIC_LOG_RINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "devices/rnic/card/card.h"
+
+enum ring_kind { RING_COMMAND, RING_ANSWER, RING_EVENT, RING_COMPLETION, RING_SEND, RING_RECEIVE };
+
+struct ring_entry {
+    enum ring_kind kind;
+    uint32_t object;      /* the queue pair of a work entry, the queue of a completion */
+    const uint8_t *bytes; /* of all but the owner's word of an answer, event or completion */
+    bool big;             /* their byte order */
+    /* Of an answer: the command, 64 bytes; NULL: it came before the log's beginning. */
+    const uint8_t *command;
+};
+
+struct rings;
+
+/* Returns NULL if there is no memory. */
+struct rings *rings_new(void);
+void rings_free(struct rings *rings);
+/* Follows one transaction. Returns whether it is a DMA of an entry, which *entry describes until
+ * the next call. */
+bool rings_follow(struct rings *rings, const struct rnic_transaction *transaction, struct ring_entry *entry);
+
+#endif
