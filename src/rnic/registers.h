@@ -558,7 +558,7 @@ enum {
     RNIC_STATUS_LOCAL_FORMAT = 3, /* The entry is not valid. */
     RNIC_STATUS_REMOTE_ACCESS = 4, /* The peer does not allow the access. */
     RNIC_STATUS_REMOTE_RECEIVE = 5, /* The message arrived and could not be received. */
-    RNIC_STATUS_TRANSPORT = 6, /* The connection ended before it was complete. */
+    RNIC_STATUS_TRANSPORT = 6, /* Reserved: entries of a connection that ends are not completed. */
     RNIC_STATUS_INVALID = 16, /* A command with a value that is not allowed. */
     RNIC_STATUS_NO_OBJECT = 17, /* It names an object that is not there, or another function's. */
     RNIC_STATUS_WRONG_STATE = 18, /* Not in this state. */

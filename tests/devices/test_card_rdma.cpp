@@ -138,5 +138,7 @@ TEST_CASE("an RDMA Read beyond the peer's slots ends the connection", "[card]")
     }
     two.a.ring(two.pair->qp_a);
     check_error(two, two.b, two.pair->qp_b, two.pair->cq_b, RNIC_ERROR_READ_LIMIT);
-    CHECK(two.state_of(two.a, two.pair->qp_a) == RNIC_QP_STATE_ERROR);
+    const Completion answer = two.a.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_a);
+    CHECK(answer.info == RNIC_QP_STATE_ERROR);
+    CHECK(answer.length == RNIC_ERROR_REMOTE_OTHER); // what the peer's Terminate told
 }
