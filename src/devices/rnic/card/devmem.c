@@ -11,7 +11,7 @@
 #include "devices/rnic/card/cost.h"
 #include "devices/rnic/card/faults.h"
 
-enum { WORD = 8 };
+enum { WORD = sizeof(uintptr_t) }; /* what every CPU loads and stores whole */
 
 static uint64_t devmem_bytes(const struct rnic_card *card)
 {
@@ -56,7 +56,8 @@ void rnic_devmem_read(struct rnic_card *card, unsigned fn, uint64_t offset, void
     }
     for (uint32_t done = 0; done < bytes;) {
         if (is_word(from + done, bytes - done)) { /* pairs with the driver's stores */
-            uint64_t word = __atomic_load_n((const uint64_t *)(const void *)(from + done), __ATOMIC_ACQUIRE);
+            uintptr_t word =
+                __atomic_load_n((const uintptr_t *)(const void *)(from + done), __ATOMIC_ACQUIRE);
             memcpy(to + done, &word, WORD);
             done += WORD;
         } else {
@@ -74,9 +75,9 @@ void rnic_devmem_write(struct rnic_card *card, unsigned fn, uint64_t offset, con
     for (uint32_t done = 0; done < bytes;) {
         uint32_t left = bytes - done;
         if (is_word(to + done, left)) { /* pairs with the driver's loads */
-            uint64_t word;
+            uintptr_t word;
             memcpy(&word, from + done, WORD);
-            __atomic_store_n((uint64_t *)(void *)(to + done), word, __ATOMIC_RELEASE);
+            __atomic_store_n((uintptr_t *)(void *)(to + done), word, __ATOMIC_RELEASE);
             done += WORD;
         } else if ((uintptr_t)(to + done) % 4 == 0 && left >= 4) {
             uint32_t half;
