@@ -14,15 +14,17 @@ endif()
 
 option(VIPL_BUILD_SHARED "Build the shared library, vipl::shared" ON)
 option(VIPL_BUILD_STATIC "Build the static library, vipl::static" ON)
-option(VIPL_SHARING "Objects that several processes share (VIPX_SHAREABLE, VipxAllocShared)" ON)
+# What systems have that offer little more than POSIX: built and tested on Linux.
+option(VIPL_OS_PORTABLE "The parts of src/os that need no particular system, where there are parts for this system" OFF)
+cmake_dependent_option(VIPL_SHARING "Objects that several processes share (VIPX_SHAREABLE, VipxAllocShared)" ON "NOT VIPL_OS_PORTABLE" OFF)
 option(VIPL_BACKEND_LOOPBACK "The emulator: VIs of one process and of the processes of one host" ON)
 
-# The card needs what only Linux has: memory that is passed to other processes by descriptors.
-set(vipl_is_linux OFF)
-if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+set(vipl_is_linux OFF) # and the library uses what it has
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT VIPL_OS_PORTABLE)
     set(vipl_is_linux ON)
 endif()
-option(VIPL_BACKEND_RNIC "VIs on an RDMA card: the card's driver, and its emulation as the program vipl-rnicd" ${vipl_is_linux})
+# The card needs what only Linux has: memory that is passed to other processes by descriptors.
+cmake_dependent_option(VIPL_BACKEND_RNIC "VIs on an RDMA card: the card's driver, and its emulation as the program vipl-rnicd" ON vipl_is_linux OFF)
 cmake_dependent_option(VIPL_BACKEND_RNIC_MODEL "The emulated card inside the library: the device rnic:inproc, and an adapter without vipl-rnicd"
                        ON VIPL_BACKEND_RNIC OFF)
 
@@ -74,9 +76,6 @@ endif()
 option(VIPL_BUILD_DOCS "Add the target doc (Doxygen)" OFF)
 set(VIPL_DOC_STYLE "" CACHE PATH "Where doxygen-awesome-css is, for the pages of the target doc; empty: Doxygen's own look")
 option(VIPL_INSTALL "Add the install rules" ${vipl_top_level})
-
-# What systems without event descriptors have: built and tested here too.
-option(VIPL_WAKER_PIPE "Threads are woken by pipes instead of eventfds" OFF)
 
 option(VIPL_LTO "Link-time optimisation of the shared library in optimised builds, with compilers that have it (gcc)" ON)
 option(VIPL_FUZZ "Build libFuzzer programs, which ./dev fuzz runs (clang)" OFF)

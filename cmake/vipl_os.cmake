@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What the library has of src/os: one list for each system. src/os/any needs no system header.
+# What the library has of src/os: one list for each system. src/os/any needs no system header, src/os/posix no system of its own.
 
 vipl_layer(src/os/any
     biased.c
@@ -8,23 +8,49 @@ vipl_layer(src/os/any
     mutex.c
     rank.c)
 vipl_layer(src/os/posix
+    entropy.c
     fork.c
+    local.c
     output.c
     pages.c
+    path_lock.c
+    pipe_copy.c
     poll.c
     process.c
+    shm.c
+    signals.c
     sockaddr.c
     socket.c
-    spawn.c
     standard.c
     thread.c)
-if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+if(VIPL_OS_PORTABLE)
+    # What systems have whose only calls are those of POSIX, or nearly so. Who is at the other end of a socket, and sets of descriptors, each
+    # system has in a way of its own.
+    vipl_layer(src/os/posix
+        folder.c
+        futex.c
+        local_name.c
+        no_barrier.c
+        no_peer.c
+        no_threads.c
+        no_watch.c
+        safe_copy.c
+        shm_file.c
+        waker.c)
+    vipl_layer(src/os/linux
+        credentials.c
+        pollset.c)
+elseif(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    vipl_layer(src/os/posix
+        spawn.c)
     vipl_layer(src/os/linux
         barrier.c
+        credentials.c
         dma_file.c
+        folder.c
         futex.c
         hidden_child.c
-        local.c
+        local_name.c
         mapping.c
         pci.c
         peer.c
@@ -35,11 +61,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
         threads.c
         unix.c
         vfio.c
+        waker.c
         watch.c
         wire.c)
-endif()
-if(VIPL_WAKER_PIPE)
-    vipl_layer(src/os/posix waker.c)
-else()
-    vipl_layer(src/os/linux waker.c)
 endif()

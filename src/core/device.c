@@ -106,6 +106,7 @@ static void forget_parent(void)
     vipl_cache_abandon();
     vipl_conn_abandon_pool();
     vipl_shm_abandon();
+    vipl_futex_abandon();
     for (unsigned i = 0; vipl_backends[i] != NULL; i++) {
         vipl_backends[i]->abandon();
     }

@@ -9,8 +9,11 @@
 
 /* --- local rendezvous: sockets in a name space of this host, with any bytes as a name --------- */
 
-/* EADDRINUSE: another socket has the name. */
-int vipl_local_listen(const void *name, size_t length, int *fd);
+/* Takes the name for this process. *lock is what vipl_local_unlisten() takes; -1 where the system
+ * frees a name with its socket. EADDRINUSE: another socket has the name. */
+int vipl_local_listen(const void *name, size_t length, int *fd, int *lock);
+/* Closes the listener, and frees its name. */
+void vipl_local_unlisten(const void *name, size_t length, int fd, int lock);
 /* Makes two connected ends without a name; both are -1 on failure. */
 int vipl_local_pair(int fds[2]);
 /* Replaces another descriptor by an end of a pair. The number is never free in between. */

@@ -15,6 +15,9 @@ void vipl_futex_wake_all(uint32_t *word);
  * or not it was installed with SA_RESTART; 0: any other end. */
 int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms);
 
+/* In a forked child: forgets the threads of the parent that waited. */
+void vipl_futex_abandon(void);
+
 /* --- barriers --------------------------------------------------------------------------------- */
 
 /* Prepares this process for vipl_barrier_everywhere(), if the system has it. May be repeated;

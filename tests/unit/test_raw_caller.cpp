@@ -287,10 +287,12 @@ TEST_CASE("of listeners of a process that became another user, one that finds no
     REQUIRE(listener.wait(nullptr) == VIP_TIMEOUT);
     const std::uint64_t second = vipl_lo_hash_of(&listener.address);
     int taken[LO_PLACES];
+    int locks[LO_PLACES];
     lo_name name;
     vipl_lo_name_begin(&name, vipl_local_user(), 'w', first);
     for (unsigned place = 1; place < LO_PLACES; ++place) { // the first one's own name is place 0 still
-        REQUIRE(vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &taken[place]) == 0);
+        REQUIRE(vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &taken[place], &locks[place]) ==
+                0);
     }
     lo_socket *without = vipl_lo_socket_find(listener.remote, 'w', first);
     lo_socket *with = vipl_lo_socket_find(listener.remote, 'w', second);
@@ -300,7 +302,7 @@ TEST_CASE("of listeners of a process that became another user, one that finds no
     CHECK(without->user == other_user);
     CHECK(with->user == vipl_local_user());
     for (unsigned place = 1; place < LO_PLACES; ++place) {
-        vipl_fd_close(taken[place]);
+        vipl_local_unlisten(name.text, vipl_lo_name_at(&name, place), taken[place], locks[place]);
     }
     CHECK(listener.wait(nullptr) == VIP_TIMEOUT);
     CHECK(without->user == vipl_local_user());

@@ -103,11 +103,11 @@ class Name {
 public:
     Name(const vipl_address &address, unsigned place, char kind = 'p')
     {
-        lo_name name;
-        vipl_lo_name_begin(&name, vipl_local_user(), kind, vipl_lo_hash_of(&address));
-        REQUIRE(vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &fd_) == 0);
+        vipl_lo_name_begin(&name_, vipl_local_user(), kind, vipl_lo_hash_of(&address));
+        length_ = vipl_lo_name_at(&name_, place);
+        REQUIRE(vipl_local_listen(name_.text, length_, &fd_, &lock_) == 0);
     }
-    ~Name() { vipl_fd_close(fd_); }
+    ~Name() { vipl_local_unlisten(name_.text, length_, fd_, lock_); }
     Name(const Name &) = delete;
     Name &operator=(const Name &) = delete;
 
@@ -131,7 +131,10 @@ public:
     }
 
 private:
+    lo_name name_;
+    std::size_t length_;
     int fd_;
+    int lock_;
 };
 
 /** A symmetric request of the victim's, with two names that it is to be offered to. */

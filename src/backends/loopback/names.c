@@ -84,9 +84,16 @@ static int bind_free_place(struct lo_socket *s)
     vipl_lo_name_begin(&name, s->user, s->kind, s->hash);
     for (unsigned place = 0; place < LO_PLACES && error == EADDRINUSE; place++) {
         s->place = place;
-        error = vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &s->source.fd);
+        error = vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &s->source.fd, &s->lock);
     }
     return error;
+}
+
+static void unbind(const struct lo_socket *s)
+{
+    struct lo_name name;
+    vipl_lo_name_begin(&name, s->user, s->kind, s->hash);
+    vipl_local_unlisten(name.text, vipl_lo_name_at(&name, s->place), s->source.fd, s->lock);
 }
 
 static int bind_and_watch(struct lo_remote *remote, struct lo_socket *s)
@@ -95,7 +102,7 @@ static int bind_and_watch(struct lo_remote *remote, struct lo_socket *s)
     if (error == 0) {
         error = vipl_pollset_add(&remote->setup, s->source.fd, &s->source);
         if (error != 0) {
-            vipl_fd_close(s->source.fd);
+            unbind(s);
         }
     }
     return error;
@@ -138,7 +145,7 @@ void vipl_lo_socket_close(struct lo_remote *remote, struct lo_socket *s)
     if (s->resume_at == 0) {
         vipl_pollset_remove(&remote->setup, s->source.fd);
     }
-    vipl_fd_close(s->source.fd);
+    unbind(s);
     vipl_free(s);
 }
 
@@ -218,6 +225,7 @@ static bool rename_socket(struct lo_remote *remote, struct lo_socket *s)
     if (error != 0) {
         log_once(s, "listening as another user", error);
         s->source.fd = former.source.fd;
+        s->lock = former.lock;
         s->place = former.place;
         s->user = former.user;
         return false;
@@ -225,7 +233,7 @@ static bool rename_socket(struct lo_remote *remote, struct lo_socket *s)
     if (former.resume_at == 0) {
         vipl_pollset_remove(&remote->setup, former.source.fd);
     }
-    vipl_fd_close(former.source.fd);
+    unbind(&former);
     s->resume_at = 0;
     s->logged = false;
     return true;

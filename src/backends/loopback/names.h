@@ -25,6 +25,7 @@ struct lo_socket {
     uint64_t hash;
     uint32_t user; /* the user in the name */
     unsigned place;
+    int lock; /* of vipl_local_listen() */
     char kind;
     /* the socket is not watched until then, because there are no descriptors for callers; 0:
      * watched */

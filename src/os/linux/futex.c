@@ -33,3 +33,8 @@ int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms)
     }
     return errno == EINTR || errno == ETIMEDOUT ? errno : 0;
 }
+
+void vipl_futex_abandon(void)
+{
+    /* the kernel knows of each process which of its threads wait */
+}

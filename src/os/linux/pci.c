@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -162,20 +161,6 @@ int vipl_memory_lock(const void *address, size_t bytes)
 void vipl_memory_unlock(const void *address, size_t bytes)
 {
     (void)munlock(address, bytes);
-}
-
-uint64_t vipl_memory_lock_limit(void)
-{
-    struct rlimit limit;
-    bool is_limited =
-        geteuid() != 0 && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    return is_limited ? (uint64_t)limit.rlim_cur : UINT64_MAX;
-}
-
-uint64_t vipl_memory_total(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES);
-    return pages > 0 ? (uint64_t)pages * vipl_page_bytes() : 0;
 }
 
 /* Reads the entries of the kernel's list of this process's pages. */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Copying between two processes' memories in one system call, where the kernel allows it;
- * entropy. */
+/* Copying between two processes' memories in one system call, where the kernel allows it. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 
 #include "os/os.h"
@@ -97,22 +95,4 @@ int vipl_peer_write(const struct vipl_peer *peer, struct vipl_iov *local, unsign
     ssize_t moved = process_vm_writev(peer->pid, (const struct iovec *)local, locals,
                                       (const struct iovec *)remote, remotes, 0);
     return copy_error(moved, bytes + sizeof(peer->mark.value));
-}
-
-/* --- entropy --- */
-
-int vipl_entropy(void *bytes, size_t length)
-{
-    char *p = bytes;
-    while (length > 0) {
-        ssize_t n = getrandom(p, length, 0);
-        if (n < 0 && errno != EINTR) {
-            return errno;
-        }
-        if (n > 0) {
-            p += n;
-            length -= (size_t)n;
-        }
-    }
-    return 0;
 }

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Local stream sockets with a path. A path outlives its process, so that a file beside it,
- * PATH.lock, says whether a process listens: the listener holds a lock on the file for as long as
- * it lives, and removes the file before it unlocks it. A process that opened the file before its
- * removal notices that when it gets the lock (is_named()), and opens the name again.
- */
+/* Local stream sockets that have a path. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,15 +11,13 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/posix/path_lock.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-enum {
-    BACKLOG = 4096, /* the system may have less */
-    LOCK_NAME = sizeof(((struct sockaddr_un *)0)->sun_path) + 8
-};
+enum { BACKLOG = 4096 }; /* the system may have less */
 
 static int make_path_address(struct sockaddr_un *a, const char *path)
 {
@@ -47,63 +39,6 @@ static int open_stream_socket(int *fd)
     return error;
 }
 
-static void name_lock(const char *path, char name[LOCK_NAME])
-{
-    snprintf(name, LOCK_NAME, "%s.lock", path);
-}
-
-/* Whether the locked file still has the name: its last owner may have removed it in between. */
-static bool is_named(int fd, const char *name)
-{
-    struct stat mine;
-    struct stat named;
-    return fstat(fd, &mine) == 0 && lstat(name, &named) == 0 && mine.st_dev == named.st_dev &&
-           mine.st_ino == named.st_ino;
-}
-
-static int lock_file(const char *name, int *lock)
-{
-    vipl_fd_begin();
-    int fd = vipl_resource_fails(EMFILE) ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int error = vipl_fd_adopt(&fd);
-    vipl_fd_end();
-    if (error != 0) {
-        return error;
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        error = errno == EWOULDBLOCK ? EADDRINUSE : errno;
-    } else if (!is_named(fd, name)) {
-        error = ESTALE;
-    }
-    if (error != 0) {
-        vipl_fd_close(fd);
-        return error;
-    }
-    *lock = fd;
-    return 0;
-}
-
-static int lock_path(const char *path, int *lock)
-{
-    char name[LOCK_NAME];
-    int error;
-    name_lock(path, name);
-    do {
-        error = lock_file(name, lock);
-    } while (error == ESTALE);
-    return error;
-}
-
-static void unlock_path(const char *path, int lock)
-{
-    char name[LOCK_NAME];
-    name_lock(path, name);
-    if (lock >= 0 && is_named(lock, name)) {
-        unlink(name);
-    }
-    vipl_fd_close(lock);
-}
-
 static int bind_and_listen(int s, const struct sockaddr_un *a)
 {
     /* The path gets the mode that the socket has. */
@@ -113,35 +48,21 @@ static int bind_and_listen(int s, const struct sockaddr_un *a)
                : errno;
 }
 
-/* Removes a socket from the path: it belongs to a dead process, because the caller holds the lock.
- * A file of another kind stays, and is EEXIST. */
-static int remove_stale_socket(const char *path)
-{
-    struct stat st;
-    if (lstat(path, &st) != 0) {
-        return 0;
-    }
-    if (!S_ISSOCK(st.st_mode)) {
-        return EEXIST;
-    }
-    return unlink(path) == 0 ? 0 : errno;
-}
-
 int vipl_unix_listen(const char *path, int *listener, int *lock)
 {
     struct sockaddr_un a;
     int s = -1;
     int held = -1;
     int error = make_path_address(&a, path);
-    error = error == 0 ? lock_path(path, &held) : error;
+    error = error == 0 ? vipl_path_lock(path, &held) : error;
     error = error == 0 ? open_stream_socket(&s) : error;
     if (error == 0) {
-        error = remove_stale_socket(path);
+        error = vipl_path_remove_stale(path);
         error = error == 0 ? bind_and_listen(s, &a) : error;
     }
     if (error != 0) {
         vipl_fd_close(s);
-        unlock_path(path, held);
+        vipl_path_unlock(path, held);
         return error;
     }
     *listener = s;
@@ -153,7 +74,7 @@ void vipl_unix_unlisten(const char *path, int listener, int lock)
 {
     unlink(path); /* before the lock is released: no other process can have made it yet */
     vipl_fd_close(listener);
-    unlock_path(path, lock);
+    vipl_path_unlock(path, lock);
 }
 
 int vipl_unix_connect(const char *path, int *fd)
@@ -290,53 +211,4 @@ int vipl_unix_peer_process(int fd)
     }
     vipl_fd_end();
     return pidfd;
-}
-
-/* Opens the folder itself, even if it may be neither read nor searched. */
-static int open_folder(const char *path, int *fd)
-{
-    vipl_fd_begin();
-    *fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int error = vipl_fd_adopt(fd);
-    vipl_fd_end();
-    return error == ENOTDIR || error == ELOOP ? EPERM : error;
-}
-
-/* Sets mode 0700, because the program's umask may have left the owner less. */
-static int set_mode(int fd)
-{
-    char name[64];
-    snprintf(name, sizeof(name), "/proc/thread-self/fd/%d", fd);
-    return chmod(name, 0700) == 0 ? 0 : errno;
-}
-
-int vipl_private_folder(const char *path)
-{
-    struct stat st;
-    int fd;
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return errno;
-    }
-    int error = open_folder(path, &fd);
-    if (error != 0) {
-        return error;
-    }
-    if (fstat(fd, &st) != 0) {
-        error = errno;
-    } else if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
-        error = EPERM;
-    } else if ((st.st_mode & 0700) != 0700) {
-        error = set_mode(fd);
-    }
-    vipl_fd_close(fd);
-    return error;
-}
-
-int vipl_own_folder(const char *path)
-{
-    struct stat st;
-    if (lstat(path, &st) != 0) {
-        return errno;
-    }
-    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0 ? 0 : EPERM;
 }

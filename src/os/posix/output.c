@@ -15,6 +15,7 @@
 
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "os/posix/signals.h"
 
 enum { NOTHING = 0, FIRST = 1 }; /* identities are FIRST and above */
 
@@ -56,21 +57,6 @@ bool vipl_error_output_is_open(void)
     return open;
 }
 
-/* Consumes the signal of a failed write, which is pending for this thread. A signal that was
- * pending before belongs to the program and stays. */
-static void consume_signal(int signal, const sigset_t *pending_before)
-{
-    sigset_t pending;
-    sigset_t one;
-    int which;
-    if (sigismember(pending_before, signal) == 0 && sigpending(&pending) == 0 &&
-        sigismember(&pending, signal) == 1) {
-        sigemptyset(&one);
-        sigaddset(&one, signal);
-        (void)sigwait(&one, &which);
-    }
-}
-
 void vipl_write_text(int fd, const char *text, size_t length)
 {
     sigset_t both;
@@ -86,8 +72,8 @@ void vipl_write_text(int fd, const char *text, size_t length)
     while (length > 0) {
         ssize_t n = write(fd, text, length);
         if (n < 0 && errno != EINTR) {
-            consume_signal(SIGPIPE, &pending);
-            consume_signal(SIGXFSZ, &pending);
+            vipl_signal_consume(SIGPIPE, &pending);
+            vipl_signal_consume(SIGXFSZ, &pending);
             break;
         }
         text += n < 0 ? 0 : n;

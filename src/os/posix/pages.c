@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Pages of memory that belong to this process alone. */
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "os/os.h"
-
-#ifndef MAP_NORESERVE /* such a system never counts pages before they are touched */
-#define MAP_NORESERVE 0
-#endif
+#include "os/posix/mman.h"
 
 void *vipl_pages_map(size_t bytes, enum vipl_pages when)
 {
@@ -24,4 +21,27 @@ void vipl_pages_unmap(void *pages, size_t bytes)
 size_t vipl_page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void vipl_keep_from_children(void *base, size_t bytes)
+{
+#ifdef INHERIT_NONE
+    (void)minherit(base, bytes, INHERIT_NONE);
+#else
+    (void)madvise(base, bytes, MADV_DONTFORK);
+#endif
+}
+
+uint64_t vipl_memory_lock_limit(void)
+{
+    struct rlimit limit;
+    bool is_limited =
+        geteuid() != 0 && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return is_limited ? (uint64_t)limit.rlim_cur : UINT64_MAX;
+}
+
+uint64_t vipl_memory_total(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES);
+    return pages > 0 ? (uint64_t)pages * vipl_page_bytes() : 0;
 }

@@ -1,32 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rendezvous sockets: AF_UNIX seqpacket sockets in the abstract name space, which vanish with their
- * last descriptor. Seqpacket keeps messages whole and reports the peer's death as end of stream.
+ * Messages between processes of this host: AF_UNIX seqpacket sockets, which keep messages whole and
+ * report the peer's death as end of stream.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/posix/local.h"
 
-enum { BACKLOG = 128 };
-
-static socklen_t make_abstract_address(struct sockaddr_un *a, const void *name, size_t length)
-{
-    memset(a, 0, sizeof(*a));
-    a->sun_family = AF_UNIX;
-    if (length > sizeof(a->sun_path) - 1) {
-        length = sizeof(a->sun_path) - 1;
-    }
-    memcpy(a->sun_path + 1, name, length); /* a leading NUL makes the name abstract */
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-}
-
-static int open_seqpacket_socket(int *fd)
+int vipl_local_open(int *fd)
 {
     vipl_fd_begin();
     *fd =
@@ -34,24 +21,6 @@ static int open_seqpacket_socket(int *fd)
     int error = vipl_fd_adopt(fd);
     vipl_fd_end();
     return error;
-}
-
-int vipl_local_listen(const void *name, size_t length, int *fd)
-{
-    struct sockaddr_un a;
-    socklen_t n = make_abstract_address(&a, name, length);
-    int s;
-    int rc = open_seqpacket_socket(&s);
-    if (rc != 0) {
-        return rc;
-    }
-    if (bind(s, (struct sockaddr *)&a, n) != 0 || listen(s, BACKLOG) != 0) {
-        rc = errno;
-        vipl_fd_close(s);
-        return rc;
-    }
-    *fd = s;
-    return 0;
 }
 
 int vipl_local_pair(int fds[2])
@@ -81,18 +50,6 @@ int vipl_local_replace(int fd, int *by)
     return error;
 }
 
-int vipl_local_connect(const void *name, size_t length, int *fd)
-{
-    struct sockaddr_un a;
-    socklen_t n = make_abstract_address(&a, name, length);
-    int rc = *fd >= 0 ? 0 : open_seqpacket_socket(fd);
-    if (rc != 0) {
-        *fd = -1;
-        return rc;
-    }
-    return connect(*fd, (struct sockaddr *)&a, n) == 0 ? 0 : errno;
-}
-
 int vipl_local_accept(int listener, int *fd)
 {
     vipl_fd_begin();
@@ -105,18 +62,6 @@ int vipl_local_accept(int listener, int *fd)
     return error;
 }
 
-int vipl_local_peer(int fd, int *pid, uint32_t *user)
-{
-    struct ucred who;
-    socklen_t n = sizeof(who);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0) {
-        return errno;
-    }
-    *pid = (int)who.pid;
-    *user = (uint32_t)who.uid;
-    return 0;
-}
-
 uint32_t vipl_local_user(void)
 {
     return (uint32_t)geteuid();
@@ -124,7 +69,7 @@ uint32_t vipl_local_user(void)
 
 union control {
     struct cmsghdr header; /* for its alignment */
-    char bytes[CMSG_SPACE(2 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+    char bytes[CMSG_SPACE(2 * sizeof(int)) + VIPL_LOCAL_SENDER_BYTES];
 };
 
 int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count)
@@ -172,23 +117,6 @@ static void collect_fds(struct msghdr *msg, int fds[2])
     }
 }
 
-static void collect_sender(struct msghdr *msg, struct vipl_sender *sender)
-{
-    struct ucred who;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
-            memcpy(&who, CMSG_DATA(c), sizeof(who));
-            *sender = (struct vipl_sender){(int)who.pid, (uint32_t)who.uid, (uint32_t)who.gid};
-        }
-    }
-}
-
-int vipl_local_name_senders(int fd)
-{
-    int on = 1;
-    return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 ? 0 : errno;
-}
-
 int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2])
 {
     struct vipl_sender sender;
@@ -214,7 +142,7 @@ int vipl_local_receive_from(int fd, void *bytes, size_t size, size_t *length, in
     int error = n < 0 ? errno : 0;
     if (error == 0) {
         collect_fds(&msg, fds);
-        collect_sender(&msg, sender);
+        vipl_local_read_sender(&msg, sender);
         *length = (size_t)n;
     }
     vipl_fd_end();
