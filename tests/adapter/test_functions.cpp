@@ -259,20 +259,6 @@ TEST_CASE("a path that many take and leave at once has one owner at a time", "[f
     CHECK(access((path + ".lock").c_str(), F_OK) != 0);
 }
 
-TEST_CASE("a folder for sockets is this user's alone", "[functions]")
-{
-    const Folder folder;
-    CHECK(vipl_private_folder((folder.path + "/mine").c_str()) == 0);
-    CHECK(vipl_private_folder((folder.path + "/mine").c_str()) == 0);
-    REQUIRE(chmod((folder.path + "/mine").c_str(), 0770) == 0);
-    CHECK(vipl_private_folder((folder.path + "/mine").c_str()) == EPERM);
-    REQUIRE(symlink("/tmp", (folder.path + "/link").c_str()) == 0);
-    CHECK(vipl_private_folder((folder.path + "/link").c_str()) == EPERM);
-    REQUIRE(close(open((folder.path + "/file").c_str(), O_CREAT | O_WRONLY, 0600)) == 0);
-    CHECK(vipl_private_folder((folder.path + "/file").c_str()) == EPERM);
-    CHECK(vipl_private_folder((folder.path + "/no/folder").c_str()) == ENOENT);
-}
-
 #if !defined(__SANITIZE_THREAD__) // a child of a program with threads
 TEST_CASE("a function is free once its program is dead, even if a child has its socket", "[functions]")
 {

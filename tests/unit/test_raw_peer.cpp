@@ -8,6 +8,7 @@
 
 #include "raw_peer.hpp"
 #include "shown.hpp"
+#include "support/portable.hpp"
 
 using namespace unit;
 
@@ -108,6 +109,10 @@ TEST_CASE("a message in memory that the peer shows is copied from there, whateve
     Scene s;
     s.memory.post_recv(s.vi, 1024, 4096);
     const vipl_mappable where = shown.at(65536, 4096);
+    if (vipl_test::library_is_portable()) {
+        WARN("this system has no memory that a process shows: the portable layer does not");
+        return;
+    }
     std::memset(shown.base + 65536, 0x5A, 4096);
     const std::uint64_t start = 0x1000; // nothing is there
     std::uint64_t list[5] = {start + 65536, 4096, where.descriptor, where.inode, start};

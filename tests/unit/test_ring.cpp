@@ -12,6 +12,7 @@
 #include "ring.hpp"
 #include "support/environment.hpp"
 #include "support/os_hooks.hpp"
+#include "support/portable.hpp"
 
 using namespace unit;
 
@@ -197,6 +198,10 @@ TEST_CASE("a full ring whose slots have memory in part is full for requests and 
 TEST_CASE("a ring for which there is no memory is starved, and says so", "[ring]")
 {
     Ring ring(4096);
+    if (vipl_test::library_is_portable()) {
+        WARN("this system cannot allocate a part of a ring: the portable layer allocates all of it");
+        return;
+    }
     ring.out.backed = LO_FIRST_SLOTS;
     lo_message message{};
     message.type = LO_ACK;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "short_scene.hpp"
+#include "support/portable.hpp"
 #include "trace_file.hpp"
 
 #define _Thread_local thread_local // vi.h
@@ -98,6 +99,13 @@ void expect_paths(unsigned shorts, unsigned others, bool has_short = Device::sen
     } else { // some perhaps twice
         CHECK(Device::posts >= shorts + others);
     }
+}
+
+/** Whether RDMA to that peer goes the short way: to another process, only where its memory can be
+ * reached. */
+bool moves_short(Peer peer)
+{
+    return Device::moves_short && (peer == Peer::near || !device_is_loopback() || !library_is_portable());
 }
 
 constexpr unsigned kSends = 8, kStruck = 5; // of these; the sixth with the first of all
@@ -214,7 +222,7 @@ TEST_CASE("RDMA goes the short way under a plan, and is struck there", "[short]"
         sent(scene.vi);
         CHECK(scene.received_by_peer(1) == "all of it");
         CHECK(scene.written() == "first one");
-        CHECK(Device::shorts == (Device::moves_short ? 2u : 0u) + (Device::sends_short ? 1u : 0u));
+        CHECK(Device::shorts == (moves_short(peer) ? 2u : 0u) + (Device::sends_short ? 1u : 0u));
         CHECK((Device::shorts + Device::posts == 3 || !Device::sends_short));
     }
     for (const Peer peer : peers()) {
@@ -230,7 +238,7 @@ TEST_CASE("RDMA goes the short way under a plan, and is struck there", "[short]"
         REQUIRE(send_failed(scene.vi) == struck.desc);
         EXPECT_STATUS(VIP_STATUS_OP_RDMA_READ | VIP_STATUS_TRANSPORT_ERROR, struck.desc);
         CHECK(bytes.holds(7));
-        expect_paths(2, 0, Device::moves_short);
+        expect_paths(2, 0, moves_short(peer));
     }
 }
 
@@ -418,7 +426,7 @@ TEST_CASE("a trace has a line for each message that goes the short way", "[short
             CHECK(scene->received_by_peer(4) == "abbcccffffff");
             shorts = Device::shorts;
         }
-        CHECK(shorts == (Device::sends_short ? 3u : 0u) + (Device::moves_short ? 2u : 0u));
+        CHECK(shorts == (Device::sends_short ? 3u : 0u) + (moves_short(peer) ? 2u : 0u));
         const char *const ops[] = {"send", "send", "send", "send", "rdma_write", "rdma_read", "send"};
         const unsigned bytes[] = {1, 1, 2, 3, 4, 5, 6};
         unsigned next = 0, again = 0;
@@ -433,7 +441,7 @@ TEST_CASE("a trace has a line for each message that goes the short way", "[short
             INFO(line);
             REQUIRE(next < 7);
             const bool moved = next == 4 || next == 5;
-            const bool is_short = next > 0 && next < 6 && (moved ? Device::moves_short : Device::sends_short);
+            const bool is_short = next > 0 && next < 6 && (moved ? moves_short(peer) : Device::sends_short);
             char about[128];
             std::snprintf(about, sizeof about, " op=%s sequence=%u bytes=%u -> %s", ops[next], next,
                           bytes[next], is_short ? "DONE status=0x0" : "");

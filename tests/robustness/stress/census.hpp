@@ -16,6 +16,7 @@
 
 #include "support/check.hpp"
 #include "support/environment.hpp"
+#include "support/portable.hpp"
 
 namespace stress {
 
@@ -44,7 +45,7 @@ inline unsigned count_lines(const char *path, const std::string &text)
     return count;
 }
 
-/** The middle of a listening socket's name: '@vipl/loopback/UID/w<hash>/PLACE' without the ends. */
+/** A listening socket's name without its end: 'vipl/loopback/UID/w<hash>/PLACE'. */
 inline std::string socket_name(char kind, const std::string &discriminator)
 {
     std::uint64_t hash = 0xcbf29ce484222325u;
@@ -63,7 +64,7 @@ inline unsigned count_sockets(const std::string &discriminator)
 {
     unsigned count = 0;
     for (const char kind : {'w', 'r', 'p'}) {
-        count += count_lines("/proc/net/unix", socket_name(kind, discriminator));
+        count += count_lines("/proc/net/unix", vipl_test::system_name(socket_name(kind, discriminator)));
     }
     return count;
 }
@@ -83,7 +84,7 @@ struct Census {
 inline Census take_census()
 {
     return {count_entries("/proc/self/fd"), count_entries("/proc/self/task"),
-            count_lines("/proc/self/maps", "/memfd:vipl-")};
+            count_lines("/proc/self/maps", vipl_test::segment_name())};
 }
 
 inline std::string show(const Census &census)

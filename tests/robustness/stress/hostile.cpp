@@ -122,6 +122,7 @@ void lie(const Scene &scene, Line &line)
         send_packet(caller, {'!'});
         receive_packet(caller, 20);
     }
+    free_name(scene.name());
     line.sync();
 }
 

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "census.hpp"
 #include "raw.hpp"
@@ -24,11 +25,12 @@ namespace stress {
 
 inline socklen_t make_name(sockaddr_un &address, const std::string &discriminator)
 {
-    const std::string name = socket_name('w', discriminator) + '0';
+    const std::string name = system_name(socket_name('w', discriminator) + '0');
+    const size_t at = library_is_portable() ? 0 : 1; // an abstract name begins with a NUL
     address = {};
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    std::memcpy(address.sun_path + at, name.data(), name.size());
+    return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + 1);
 }
 
 inline Fd call(const std::string &discriminator)
@@ -47,9 +49,22 @@ inline Fd listen_as(const std::string &discriminator)
     const socklen_t length = make_name(address, discriminator);
     Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     EXPECT(fd.get() >= 0);
+    if (library_is_portable()) { // a path, in a folder that may not be there yet
+        mkdir(system_name("").c_str(), 0700);
+    }
     EXPECT(bind(fd.get(), reinterpret_cast<sockaddr *>(&address), length) == 0);
     EXPECT(listen(fd.get(), 16) == 0);
     return fd;
+}
+
+/** Once a listener of listen_as() is closed: an abstract name is free then, a path is not. */
+inline void free_name(const std::string &discriminator)
+{
+    sockaddr_un address;
+    make_name(address, discriminator);
+    if (library_is_portable()) {
+        unlink(address.sun_path);
+    }
 }
 
 /** States of a claim word, and a word. */

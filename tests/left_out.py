@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Says what is left out under emulation, and why (emulation.txt).
+"""Says what a build leaves out, by a list, and why.
 
-    emulation.py native|emulated BUILD-FOLDER
-
-In a native build each entry must name tests or cases that are there and that run; in an emulated one, none that runs.
+    left_out.py native BUILD-FOLDER            each entry of emulation.txt must name tests or cases that are there and that run
+    left_out.py emulated BUILD-FOLDER          and in an emulated build, none that runs
+    left_out.py compared NATIVE BUILD LIST     two builds: the tests that the first one has alone are those that the list names
 """
 import fnmatch
 import json
@@ -12,13 +12,13 @@ import os
 import subprocess
 import sys
 
-LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "emulation.txt")
+EMULATION = os.path.join(os.path.dirname(os.path.abspath(__file__)), "emulation.txt")
 SUITES = ("posix.loopback", "posix.tcp")  # which are told to leave cases out
 
 
-def entries():
+def entries(path):
     """(kind, name, reason) of each line."""
-    with open(LIST, encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         for line in file:
             if line.strip() and not line.startswith("#"):
                 what, reason = line.split("|", 1)
@@ -66,29 +66,61 @@ def judge_cases(tag, native, tests, names):
     return len(found), "" if all(excluded) else "is run"
 
 
-def main(arguments):
-    if len(arguments) != 2 or arguments[0] not in ("native", "emulated"):
-        sys.exit(__doc__)
-    native = arguments[0] == "native"
-    target = os.path.basename(os.path.normpath(arguments[1]))  # ./dev cross names the folder so
-    tests = registered(arguments[1])
+def show(kind, name, number, reason, problem):
+    print("  %-32s %4s %s  %s" % (name, "" if number is None else number, kind if kind == "cases" else "tests", reason))
+    if problem:
+        print("  WRONG: %s %s" % (name, problem))
+    return problem != ""
+
+
+def by_emulation(native, build):
+    target = os.path.basename(os.path.normpath(build))  # ./dev cross names the folder so
+    tests = registered(build)
     names, count, wrong = set(), 0, 0
     print("left out under emulation:")
-    for kind, name, reason in entries():
+    for kind, name, reason in entries(EMULATION):
         if "@" in kind and not native and kind.partition("@")[2] != target:
             continue
         if kind != "cases":
             number, problem = judge_tests(name, native, tests)
         else:
             number, problem = judge_cases(name, native, tests, names)
-        wrong += problem != ""
+        wrong += show(kind, name, number, reason, problem)
         count += number if kind != "cases" and number else 0
-        print("  %-32s %4s %s  %s" % (name, "" if number is None else number, kind if kind == "cases" else "tests", reason))
-        if problem:
-            print("  WRONG: %s %s" % (name, problem))
     print("left out under emulation: %s%d cases of vipl-conformance" % ("%d tests and " % count if native else "the tests above and ",
                                                                         len(names)))
-    return 1 if wrong else 0
+    return wrong
+
+
+def compared(native, build, path):
+    tests, others = registered(native), registered(build)
+    missing = set(tests) - set(others)
+    listed, names, wrong = set(), set(), 0
+    print("left out by %s:" % os.path.basename(path))
+    for kind, name, reason in entries(path):
+        if kind == "cases":
+            number, problem = judge_cases(name, False, others, names)
+            wrong += show(kind, name, number, reason, problem)
+            continue
+        found = set(fnmatch.filter(missing, name))
+        runs = fnmatch.filter(others, name)
+        problem = "is run: " + ", ".join(runs) if runs else "" if found else "names no test that is left out"
+        wrong += show(kind, name, len(found), reason, problem)
+        listed |= found
+    for name in sorted(missing - listed):
+        print("  WRONG: %s is left out, and no line says so" % name)
+        wrong += 1
+    print("left out by %s: %d of %d tests, and %d cases of vipl-conformance in the others" %
+          (os.path.basename(path), len(missing), len(tests), len(names)))
+    return wrong
+
+
+def main(arguments):
+    if len(arguments) == 2 and arguments[0] in ("native", "emulated"):
+        return 1 if by_emulation(arguments[0] == "native", arguments[1]) else 0
+    if len(arguments) == 4 and arguments[0] == "compared":
+        return 1 if compared(*arguments[1:]) else 0
+    sys.exit(__doc__)
 
 
 if __name__ == "__main__":
