@@ -192,6 +192,63 @@ VIPL_API VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address
 VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
 
 /* ---------------------------------------------------------------------------------------------
+ * Memory of the device. An RDMA card may have memory of its own. A transfer from or to it does not
+ * cross the bus between the card and main memory, for which data of another device may go there at
+ * once, and data that a peer asks for again and again may stay there.
+ * ------------------------------------------------------------------------------------------ */
+
+/** The kinds of memory that a device may have. */
+typedef enum _VIPX_DEVICE_MEMORY {
+    VIPX_DEVICE_DRAM, /**< The larger one. */
+    VIPX_DEVICE_SRAM  /**< The one with the shorter access time, of some KiB. */
+} VIPX_DEVICE_MEMORY;
+
+/**
+ * Allocate memory of the device, for buffers. It is mapped in this process: the program reads and
+ * writes it as other memory, and registers it, or a part of it, by VipRegisterMem() on any NIC
+ * handle. On NIC handles of the device itself the data of transfers then does not cross the bus.
+ * One registration lies within memory of one call.
+ *
+ * The processor may be slow to read such memory, and a card in hardware may not know atomic
+ * operations on it: descriptors, and what threads share, are better in main memory. What is in the
+ * memory at first is not defined. `vipl-info` and #VIPX_SMI_DEVICE_PROPERTIES ("dram_bytes",
+ * "sram_bytes") say how much of it this process has; each allocation takes a multiple of 64 bytes.
+ *
+ * A forked child does not have the memory, and must not access its addresses. Any thread may call
+ * this function, and a signal handler may not. VipCloseNic() frees the memory; a region of another
+ * NIC handle in it keeps it until that region ends, or until this process has no open NIC handle of
+ * the device any more.
+ *
+ * @param NicHandle  From VipOpenNic().
+ * @param Length     Bytes, not 0.
+ * @param Kind       Which memory.
+ * @param Address    Receives the address, a multiple of 64; NULL on failure.
+ * @retval VIP_INVALID_PARAMETER  Address is NULL, Length is 0, there is no such kind, or NicHandle
+ *         is not a live NIC handle.
+ * @retval VIP_ERROR_RESOURCE  There is not so much memory left in one piece, or the device is
+ *         gone.
+ * @retval VIP_ERROR_NOT_SUPPORTED  The device has no memory of this kind that a process can map,
+ *         the NIC handle is shareable, or a signal handler has made the call.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxAllocDevice(VIP_NIC_HANDLE NicHandle, VIP_ULONG Length,
+                                            VIPX_DEVICE_MEMORY Kind, VIP_PVOID *Address);
+
+/**
+ * Free such memory. Its addresses may then be those of memory that is allocated later. Deregister
+ * the regions in it before. Any thread may call this function, and a signal handler may not.
+ *
+ * @param NicHandle  The NIC handle that the memory was allocated with.
+ * @param Address    From VipxAllocDevice().
+ * @retval VIP_INVALID_PARAMETER  NicHandle is not a live NIC handle, or has no such memory that
+ *         begins there.
+ * @retval VIP_ERROR_RESOURCE  Some of it is registered with a NIC handle of the device; nothing has
+ *         changed.
+ * @retval VIP_ERROR_NOT_SUPPORTED  The device has no memory that a process can map, the NIC handle
+ *         is shareable, or a signal handler has made the call.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxFreeDevice(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address);
+
+/* ---------------------------------------------------------------------------------------------
  * Signals
  * ------------------------------------------------------------------------------------------ */
 

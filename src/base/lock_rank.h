@@ -42,7 +42,7 @@ enum vipl_lock_rank {
     VIPL_RANK_CQ,           /* cq.h: entries and waiters of a completion queue */
     VIPL_RANK_BACKEND_TX,   /* a backend's sending side */
     VIPL_RANK_RNIC_COMMAND, /* backends/rnic: commands to the card, one at a time */
-    VIPL_RANK_RNIC_SLAB,    /* backends/rnic: memory for rings */
+    VIPL_RANK_RNIC_SLAB,    /* backends/rnic: memory for rings; memory of the card */
     /* backends/rnic: the way to the card; the card itself, where it is in this process */
     VIPL_RANK_RNIC_PCI,
     VIPL_RANK_CACHE_LIST, /* cache.c: the caches that are told of memory that goes */

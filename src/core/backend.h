@@ -236,6 +236,15 @@ struct vipl_backend {
      * exist now and for those that are added later. */
     VIP_RETURN (*regions_end)(struct vipl_be_nic *be);
 
+    /* Optional, both or neither: the device has memory of its own. Allocates `bytes`, more than 0,
+     * at a multiple of 64. close() frees what is left. VIP_ERROR_NOT_SUPPORTED: there is no memory
+     * of that kind here; VIP_ERROR_RESOURCE: there is not so much left. No lock is held. */
+    VIP_RETURN (*memory_alloc)(struct vipl_be_nic *be, size_t bytes, VIPX_DEVICE_MEMORY kind, void **out);
+    /* Frees memory of memory_alloc() of this NIC handle. VIP_INVALID_PARAMETER: none begins at the
+     * address; VIP_ERROR_RESOURCE: a region is in it; VIP_ERROR_NOT_SUPPORTED: there is no memory
+     * of the device here. */
+    VIP_RETURN (*memory_free)(struct vipl_be_nic *be, void *address);
+
     /* --- VIs. No lock held. ------------------------------------------------------------------- */
 
     VIP_RETURN (*vi_create)(struct vipl_be_nic *be, struct vipl_vi *vi); /* the area is zeroed */

@@ -38,6 +38,8 @@ void vipl_check_unlocked(const char *op)
 void vipl_check_table(const struct vipl_backend *backend)
 {
     check(backend->post_recv == NULL || backend->quiesce != NULL, "open", "with post_recv there is quiesce");
+    check((backend->memory_alloc == NULL) == (backend->memory_free == NULL), "open",
+          "memory of the device is allocated and freed");
 }
 
 void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address)
@@ -143,6 +145,11 @@ void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed)
 void vipl_check_handle(VIP_MEM_HANDLE handle)
 {
     check(handle != 0 && handle != 0xFFFFFFFFu, "region_add", "a handle is neither 0 nor 0xFFFFFFFF");
+}
+
+void vipl_check_memory(const void *address)
+{
+    check((uintptr_t)address % 64 == 0, "memory_alloc", "memory of the device begins at a multiple of 64");
 }
 
 void vipl_check_held(const char *op, struct vipl_vi *vi)

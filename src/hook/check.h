@@ -44,6 +44,8 @@ void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *v
 void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed);
 /* Checks a handle that region_add() has chosen. */
 void vipl_check_handle(VIP_MEM_HANDLE handle);
+/* Checks an address that memory_alloc() has returned. */
+void vipl_check_memory(const void *address);
 void vipl_check_held(const char *op, struct vipl_vi *vi);
 void vipl_check_revoke(struct vipl_vi *vi);
 void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send);

@@ -161,6 +161,30 @@ static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_r
     return rc;
 }
 
+static VIP_RETURN hook_memory_alloc(struct vipl_be_nic *be, size_t bytes, VIPX_DEVICE_MEMORY kind, void **out)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_unlocked("memory_alloc");
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
+                        ? VIP_ERROR_RESOURCE
+                        : hook->ops->memory_alloc(hook->be, bytes, kind, out);
+    if (rc == VIP_SUCCESS) {
+        vipl_check_memory(*out);
+    }
+    vipl_trace(&hook->trace, VIPL_TRACED_MEMORY_ALLOC, NULL, "bytes=%zu kind=%d -> %s", bytes, (int)kind,
+               vipl_trace_code(rc));
+    return rc;
+}
+
+static VIP_RETURN hook_memory_free(struct vipl_be_nic *be, void *address)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_unlocked("memory_free");
+    VIP_RETURN rc = hook->ops->memory_free(hook->be, address);
+    vipl_trace(&hook->trace, VIPL_TRACED_MEMORY_FREE, NULL, "address=%p -> %s", address, vipl_trace_code(rc));
+    return rc;
+}
+
 static VIP_RETURN hook_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
@@ -499,6 +523,8 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     *table = hook_ops;
     table->chooses_handles = backend->chooses_handles;
     table->describe = backend->describe == NULL ? NULL : hook_describe;
+    table->memory_alloc = backend->memory_alloc == NULL ? NULL : hook_memory_alloc;
+    table->memory_free = backend->memory_free == NULL ? NULL : hook_memory_free;
     table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
     table->flush_deferred = backend->flush_deferred == NULL ? NULL : hook_flush_deferred;

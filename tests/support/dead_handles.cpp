@@ -71,6 +71,12 @@ const std::vector<HandleCall> &handle_calls()
          [](H h) { return VipxAcquireMem(h.nic, h.address, 64, &out().rights, 0, &out().registration); }},
         {"VipxReleaseMem", [](H h) { return VipxReleaseMem(h.nic, &out().registration); }},
         {"VipxForgetMem", [](H h) { return VipxForgetMem(h.nic, h.address, 64); }},
+        {"VipxAllocDevice",
+         [](H h) {
+             VIP_PVOID address = nullptr;
+             return VipxAllocDevice(h.nic, 64, VIPX_DEVICE_DRAM, &address);
+         }},
+        {"VipxFreeDevice", [](H h) { return VipxFreeDevice(h.nic, h.address); }},
         {"VipCreateVi",
          [](H h) { return VipCreateVi(h.nic, &out().attributes, nullptr, nullptr, &out().vi); }},
         {"VipQueryVi", [](H h) { return VipQueryVi(h.vi, &out().state, nullptr, nullptr, nullptr); }},

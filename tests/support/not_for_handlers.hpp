@@ -47,6 +47,8 @@ inline const NotForHandlers kNotForHandlers[] = {
     {"VipxAcquireMem", [](Bystander &b) { return VipxAcquireMem(b.nic, nullptr, 0, nullptr, 0, nullptr); }},
     {"VipxReleaseMem", [](Bystander &b) { return VipxReleaseMem(b.nic, nullptr); }},
     {"VipxForgetMem", [](Bystander &b) { return VipxForgetMem(b.nic, nullptr, 0); }},
+    {"VipxAllocDevice", [](Bystander &b) { return VipxAllocDevice(b.nic, 0, VIPX_DEVICE_DRAM, nullptr); }},
+    {"VipxFreeDevice", [](Bystander &b) { return VipxFreeDevice(b.nic, nullptr); }},
     {"VipxSetRestart", [](Bystander &b) { return VipxSetRestart(b.nic, VIP_FALSE); }},
     {"VipOpenNic", [](Bystander &) { return VipOpenNic("loopback", nullptr); }},
     {"VipxListDevices", [](Bystander &) { return VipxListDevices(nullptr, nullptr); }},

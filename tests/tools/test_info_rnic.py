@@ -17,7 +17,8 @@ import registers  # noqa: E402
 FUNCTIONS, MTU, MAC, MBITS = 5, 1500, "02:00:5e:10:20:37", 250
 SAME = {"queue_pairs": "MAX_QPS", "completion_queues": "MAX_CQS", "steering_tags": "MAX_STAGS",
         "page_list_entries": "MAX_PBL", "listen_entries": "MAX_LISTENS", "segments": "MAX_SEGMENTS",
-        "message_bytes": "MAX_TRANSFER", "frame_bytes": "MTU", "link_mbits": "LINK_MBITS"}
+        "message_bytes": "MAX_TRANSFER", "dram_bytes": "DRAM_BYTES", "sram_bytes": "SRAM_BYTES",
+        "frame_bytes": "MTU", "link_mbits": "LINK_MBITS"}
 
 checks = Checks()
 info = os.path.join(directory(), "vipl-info")
@@ -50,7 +51,7 @@ try:
                 "work_ring_entries": 1 << reads.get("MAX_WORK", 0),
                 "completion_ring_entries": 1 << reads.get("MAX_COMPLETIONS", 0),
                 "rdma_reads_inbound": slots & 0xFFFF, "rdma_reads_outbound": slots >> 16, "access": "vfio-user",
-                "link_mbits": MBITS, "memory": "linear", "doorbells": "mapped", "interrupt_vectors": registers.RNIC_VECTORS, "link": "up"}
+                "link_mbits": MBITS, "memory": "linear", "doorbells": "mapped", "device_memory": "mapped", "interrupt_vectors": registers.RNIC_VECTORS, "link": "up"}
     for name, value in expected.items():
         checks.that(found.get(name) == value, "%s is %r, not %r" % (name, found.get(name), value))
     checks.that(reads.get("CAPS") == registers.RNIC_CAPS_DEVICE_MEMORY | registers.RNIC_CAPS_BIG_ENDIAN, "the card has the features that are shown")
@@ -71,6 +72,7 @@ try:
         found = (checks.json(result.out, "the card in the process").get("devices") or [{}])[0].get("properties", {})
         checks.that((found.get("access"), found.get("link")) == ("inproc", "down"), "the card in the process has no wire", result)
         checks.that((found.get("queue_pairs"), found.get("completion_queues")) == (65536, 4096), "its tables", result)
+        checks.that((found.get("dram_bytes"), found.get("sram_bytes")) == (16 << 20, 16 << 10), "its memory", result)
     result = run(info, "--json", "--device", "loopback")
     found = (checks.json(result.out, "loopback").get("devices") or [{}])[0]
     checks.that(found.get("properties") == {}, "loopback has nothing of its own to say", result)

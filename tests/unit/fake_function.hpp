@@ -27,6 +27,13 @@ struct Answer {
     bool lost = false; // there is none
 };
 
+/** Device memory: what the registers say that there is, and what of it is mapped. */
+struct CardMemory {
+    std::uint8_t *base = nullptr;
+    std::uint32_t dram = 0, sram = 0;
+    std::size_t mapped = 0;
+};
+
 /** What a driver has of a card, as a C++ object. */
 class FakeFunction : public rnic_pci {
 public:
@@ -54,6 +61,16 @@ public:
         registers[RNIC_REG_MAC_HI] = 0x6655;
         registers[RNIC_REG_FUNCTION] = 3 | 256 << 16;
         registers[RNIC_REG_STATUS] = RNIC_STATUS_READY | RNIC_STATUS_LINK_UP;
+    }
+
+    /** Before the function is opened. */
+    void give(const CardMemory &memory)
+    {
+        device = memory.base;
+        device_bytes = memory.mapped;
+        registers[RNIC_REG_CAPS] |= memory.dram > 0 ? RNIC_CAPS_DEVICE_MEMORY : 0;
+        registers[RNIC_REG_DRAM_BYTES] = memory.dram;
+        registers[RNIC_REG_SRAM_BYTES] = memory.sram;
     }
 
     std::map<std::uint32_t, std::uint32_t> registers;

@@ -69,6 +69,16 @@ static void tables(VIPX_DEVICE_PROPERTIES *out, const struct vipl_rnic_caps *cap
     number(out, "rdma_reads_outbound", caps->ord);
 }
 
+static void memory(VIPX_DEVICE_PROPERTIES *out, struct vipl_rnic *rnic)
+{
+    const struct vipl_rnic_caps *caps = vipl_rnic_query(rnic);
+    number(out, "dram_bytes", caps->dram_bytes);
+    number(out, "sram_bytes", caps->sram_bytes);
+    if (caps->dram_bytes > 0 || caps->sram_bytes > 0) {
+        text(out, "device_memory", vipl_rnic_access(rnic)->device != NULL ? "mapped" : "not mapped");
+    }
+}
+
 static void way_to_it(VIPX_DEVICE_PROPERTIES *out, struct vipl_rnic *rnic)
 {
     const struct rnic_pci *pci = vipl_rnic_access(rnic);
@@ -88,6 +98,7 @@ void vipl_rnic_describe(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out)
     number(out, "function", caps->function);
     number(out, "functions", caps->functions);
     tables(out, caps);
+    memory(out, rnic);
     way_to_it(out, rnic);
     text(out, "link", vipl_rnic_has_link(rnic) ? "up" : "down");
     number(out, "link_mbits", caps->link_mbits);

@@ -3,7 +3,7 @@
  * Registered memory. Each registration is a map of its own and a tag of its own, so that regions
  * may overlap or be registered twice. Memory that the program may not write is not writable for the
  * card either: the way to the card sees to that at each access, or, where it cannot, the tag has
- * the rights that there were when the memory was registered.
+ * the rights that there were when the memory was registered. Memory of the card needs no map.
  */
 #include "backends/rnic/rnic.h"
 
@@ -154,4 +154,34 @@ VIP_RETURN vipl_rnic_regions_end(struct vipl_be_nic *be)
     }
     vipl_mutex_unlock(&nic->regions_lock);
     return VIP_SUCCESS;
+}
+
+/* --- memory of the card --- */
+
+static VIP_RETURN code_of_memory(int error)
+{
+    return error == 0         ? VIP_SUCCESS
+           : error == ENOENT  ? VIP_INVALID_PARAMETER
+           : error == ENOTSUP ? VIP_ERROR_NOT_SUPPORTED
+                              : VIP_ERROR_RESOURCE;
+}
+
+VIP_RETURN vipl_rnic_memory_alloc(struct vipl_be_nic *be, size_t bytes, VIPX_DEVICE_MEMORY kind, void **out)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    enum vipl_rnic_memory which = kind == VIPX_DEVICE_SRAM ? VIPL_RNIC_SRAM : VIPL_RNIC_DRAM;
+    int error = vipl_rnic_alloc_memory(nic->rnic, bytes, which, nic, out);
+    if (error == ENOSPC) {
+        const struct vipl_rnic_caps *caps = vipl_rnic_query(nic->rnic);
+        vipl_log(VIPL_LOG_REASON, "rnic: the card has no %zu bytes of %s left in one piece: it has %u in all",
+                 bytes, kind == VIPX_DEVICE_SRAM ? "SRAM" : "DRAM",
+                 (unsigned)(kind == VIPX_DEVICE_SRAM ? caps->sram_bytes : caps->dram_bytes));
+    }
+    return code_of_memory(error);
+}
+
+VIP_RETURN vipl_rnic_memory_free(struct vipl_be_nic *be, void *address)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    return code_of_memory(vipl_rnic_free_memory(nic->rnic, nic, address));
 }

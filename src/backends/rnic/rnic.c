@@ -213,6 +213,7 @@ static void rnic_close(struct vipl_be_nic *be)
         vipl_log_os(VIPL_LOG_ERROR, "rnic: ending a completion queue", error);
     }
     vipl_rnic_free_pd(nic->rnic, &nic->pd);
+    vipl_rnic_free_memory_of(nic->rnic, nic);
     device_put(nic->device);
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     vipl_free(nic);
@@ -286,6 +287,8 @@ const struct vipl_backend vipl_rnic_ops = {
     .region_remove = vipl_rnic_region_remove,
     .region_change = vipl_rnic_region_change,
     .regions_end = vipl_rnic_regions_end,
+    .memory_alloc = vipl_rnic_memory_alloc,
+    .memory_free = vipl_rnic_memory_free,
     .vi_create = vipl_rnic_vi_create,
     .vi_destroy = vipl_rnic_vi_destroy,
     .listen = vipl_rnic_listen,

@@ -6,7 +6,7 @@
  *   rnic.c      the table of operations: opening and closing, limits; the list of open cards
  *   describe.c  what the card is, in words and numbers
  *   names.c     the name service: names of hosts and addresses of cards
- *   region.c    registered memory: maps and steering tags
+ *   region.c    registered memory: maps and steering tags; memory of the card
  *   vi.c        a VI's queue pair: creation, destruction, and the reset between two connections
  *   data.c      posts; completions; the growth of queues
  *   loop.c      progress, sleeping
@@ -215,6 +215,8 @@ VIP_RETURN vipl_rnic_region_add(struct vipl_be_nic *be, struct vipl_region_param
 VIP_RETURN vipl_rnic_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
 VIP_RETURN vipl_rnic_region_change(struct vipl_be_nic *be, const struct vipl_region_params *params);
 VIP_RETURN vipl_rnic_regions_end(struct vipl_be_nic *be);
+VIP_RETURN vipl_rnic_memory_alloc(struct vipl_be_nic *be, size_t bytes, VIPX_DEVICE_MEMORY kind, void **out);
+VIP_RETURN vipl_rnic_memory_free(struct vipl_be_nic *be, void *address);
 
 /* loop.c: progress and sleeping. vipl_rnic_loop_open() makes what a NIC handle sleeps on; false: no
  * descriptors are left. */

@@ -106,6 +106,10 @@ static void read_caps(struct vipl_rnic *rnic)
     caps->functions = (uint16_t)(function >> RNIC_FUNCTION_COUNT_SHIFT & RNIC_FUNCTION_COUNT_MASK);
     caps->link_mbits = rnic_register(rnic, RNIC_REG_LINK_MBITS);
     caps->features = rnic_register(rnic, RNIC_REG_CAPS);
+    if ((caps->features & RNIC_CAPS_DEVICE_MEMORY) != 0) {
+        caps->dram_bytes = rnic_register(rnic, RNIC_REG_DRAM_BYTES);
+        caps->sram_bytes = rnic_register(rnic, RNIC_REG_SRAM_BYTES);
+    }
     read_mac(rnic);
 }
 
@@ -114,7 +118,8 @@ static bool caps_are_valid(const struct vipl_rnic_caps *caps)
 {
     return caps->version >> 16 == 1 && caps->qps - 1 < RNIC_QP_LIMIT && caps->cqs - 1 < RNIC_QP_LIMIT &&
            caps->work_log2 >= 4 && caps->work_log2 <= 16 && caps->completions_log2 >= 4 &&
-           caps->completions_log2 <= 24 && caps->segments >= RNIC_INLINE_SEGMENTS && caps->transfer >= 4096;
+           caps->completions_log2 <= 24 && caps->segments >= RNIC_INLINE_SEGMENTS && caps->transfer >= 4096 &&
+           caps->dram_bytes % RNIC_MEMORY_GRANULE == 0 && caps->sram_bytes % RNIC_MEMORY_GRANULE == 0;
 }
 
 static bool await_status(struct vipl_rnic *rnic, uint32_t bit)
@@ -209,6 +214,7 @@ int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out)
         vipl_free(rnic);
         return error;
     }
+    vipl_rnic_memory_init(&rnic->memory, pci, rnic->caps.dram_bytes, rnic->caps.sram_bytes);
     *out = rnic;
     return 0;
 }
@@ -232,6 +238,7 @@ void vipl_rnic_close(struct vipl_rnic *rnic)
     struct rnic_pci *pci = rnic->pci;
     (void)pci->ops->reset(pci); /* of one that is gone it fails, and closing ends what it may do */
     vipl_rnic_slabs_fini(&rnic->slabs);
+    vipl_rnic_memory_fini(&rnic->memory);
     pci->ops->close(pci);
     vipl_free(rnic);
 }

@@ -4,6 +4,7 @@
 #define BACKENDS_RNIC_VERBS_FUNCTION_H
 
 #include "backends/rnic/verbs/command.h"
+#include "backends/rnic/verbs/memory.h"
 #include "backends/rnic/verbs/slab.h"
 #include "backends/rnic/verbs/verbs.h"
 #include "os/os_atomic.h"
@@ -29,6 +30,7 @@ struct vipl_rnic {
     /* atomic, relaxed: where the search for a free realm begins */
     uint32_t last_realm;
     struct rnic_slabs slabs;
+    struct rnic_memory memory;
     struct rnic_commands commands;
     struct rnic_events events;
 };

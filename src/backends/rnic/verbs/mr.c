@@ -157,13 +157,13 @@ static int allocate_tag(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, c
     struct rnic_command command;
     struct rnic_answer answer;
     struct vipl_rnic_pbl pbl = {.iova = mr->iova};
-    bool has_list = !rnic->pci->linear && !mr->is_device;
+    bool has_list = !rnic->pci->linear && mr->block == NULL;
     int error = !has_list ? 0 : vipl_rnic_get_pbl(rnic, address, bytes, &pbl);
     if (error != 0) {
         return error;
     }
     vipl_rnic_command_init(&command, rnic, RNIC_COMMAND_REGISTER, 0);
-    write_mr(&command, rnic, pd, rights | (mr->is_device ? (unsigned)RNIC_RIGHT_DEVICE : 0));
+    write_mr(&command, rnic, pd, rights | (mr->block != NULL ? (unsigned)RNIC_RIGHT_DEVICE : 0));
     command.entry[RNIC_CMD_MR_PAGE_SHIFT] = (uint8_t)pbl.page_shift;
     rnic_put32(command.entry + RNIC_CMD_MR_PAGES, (uint32_t)pbl.count, rnic->big);
     rnic_put64(command.entry + RNIC_CMD_MR_VIRTUAL, (uint64_t)(uintptr_t)address, rnic->big);
@@ -177,18 +177,28 @@ static int allocate_tag(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, c
     return error;
 }
 
-/* Whether any of the memory is device memory; mr->is_device: all of it. */
-static bool find_device(const struct vipl_rnic *rnic, const void *address, size_t bytes,
-                        struct vipl_rnic_mr *mr)
+/* Whether any of the memory is in the mapped BAR4. */
+static bool is_in_device(const struct rnic_pci *pci, const void *address, size_t bytes)
 {
-    uintptr_t device = (uintptr_t)rnic->pci->device, first = (uintptr_t)address;
-    uint64_t end = (uint64_t)device + rnic->pci->device_bytes;
-    if (device == 0 || first >= end || (first < device && device - first >= bytes)) {
-        return false;
+    uintptr_t device = (uintptr_t)pci->device, first = (uintptr_t)address;
+    return device != 0 && (first < device ? device - first < bytes : first - device < pci->device_bytes);
+}
+
+static int allocate_device_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, const void *address,
+                              size_t bytes, unsigned rights, struct vipl_rnic_mr *out)
+{
+    struct vipl_rnic_mr mr = {.bytes = bytes};
+    mr.block = vipl_rnic_memory_hold(&rnic->memory, address, bytes, &mr.iova);
+    if (mr.block == NULL) {
+        return EINVAL;
     }
-    mr->is_device = first >= device && bytes <= end - first;
-    mr->iova = first - device;
-    return true;
+    int error = allocate_tag(rnic, pd, address, bytes, rights, &mr);
+    if (error != 0) {
+        vipl_rnic_memory_release(&rnic->memory, mr.block);
+        return error;
+    }
+    *out = mr;
+    return 0;
 }
 
 int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, void *address, size_t bytes,
@@ -196,12 +206,8 @@ int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd,
 {
     const struct rnic_pci_ops *ops = rnic->pci->ops;
     struct vipl_rnic_mr mr = {.bytes = bytes};
-    if (find_device(rnic, address, bytes, &mr)) {
-        int error = mr.is_device ? allocate_tag(rnic, pd, address, bytes, rights, &mr) : EINVAL;
-        if (error == 0) {
-            *out = mr;
-        }
-        return error;
+    if (is_in_device(rnic->pci, address, bytes)) {
+        return allocate_device_mr(rnic, pd, address, bytes, rights, out);
     }
     unsigned access = RNIC_PCI_READ | ((rights & RNIC_RIGHT_LOCAL_READ_ONLY) != 0 ? 0u : RNIC_PCI_WRITE);
     int error = ops->map(rnic->pci, address, bytes, access, &mr.iova);
@@ -232,7 +238,12 @@ int vipl_rnic_free_mr(struct vipl_rnic *rnic, const struct vipl_rnic_mr *mr)
     struct rnic_command command;
     vipl_rnic_command_init(&command, rnic, RNIC_COMMAND_INVALIDATE, mr->stag);
     int error = vipl_rnic_execute(rnic, &command, NULL);
-    if ((error == 0 || error == ENODEV) && !mr->is_device) {
+    if (error != 0 && error != ENODEV) {
+        return error;
+    }
+    if (mr->block != NULL) {
+        vipl_rnic_memory_release(&rnic->memory, mr->block);
+    } else {
         rnic->pci->ops->unmap(rnic->pci, mr->iova, mr->bytes);
     }
     return error;

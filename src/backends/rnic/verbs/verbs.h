@@ -12,6 +12,7 @@
  *   qp.c        create_qp, modify_qp, and the rings of a queue pair
  *   post.c      post_sq, post_rq
  *   mr.c        allocate_pd, allocate_mr, get_pbl
+ *   memory.c    alloc_memory: memory of the card itself
  *   control.c   control messages, listens
  *
  * Functions return errno values, 0 for success. ENODEV means that the card is gone or does not
@@ -59,6 +60,8 @@ struct vipl_rnic_caps {
     uint16_t ord;
     uint32_t link_mbits; /* 0: not limited */
     uint32_t features;   /* RNIC_CAPS_... */
+    uint32_t dram_bytes; /* device memory of this function, mapped or not */
+    uint32_t sram_bytes;
     uint32_t version;
 };
 
@@ -133,6 +136,21 @@ bool vipl_rnic_has_event(struct vipl_rnic *rnic);
 /* Takes the next event. Returns false if there is none. Never blocks. One thread at a time. */
 bool vipl_rnic_next_event(struct vipl_rnic *rnic, struct vipl_rnic_event *out);
 
+/* --- alloc_memory: memory of the card, which is mapped in this process --- */
+
+enum vipl_rnic_memory { VIPL_RNIC_DRAM, VIPL_RNIC_SRAM };
+
+/* alloc_memory. `owner`: any address that tells users of the function from each other. ENOTSUP: no
+ * memory of that kind is there, or mapped; ENOSPC: not so much is left in one piece; ENOMEM. Never
+ * blocks, like the next two. */
+int vipl_rnic_alloc_memory(struct vipl_rnic *rnic, size_t bytes, enum vipl_rnic_memory which,
+                           const void *owner, void **out);
+/* ENOENT: no memory of this owner begins at the address; EBUSY: some of it is registered; ENOTSUP:
+ * no device memory is mapped. */
+int vipl_rnic_free_memory(struct vipl_rnic *rnic, const void *owner, const void *address);
+/* Frees all memory of an owner: each piece as soon as nothing of it is registered. */
+void vipl_rnic_free_memory_of(struct vipl_rnic *rnic, const void *owner);
+
 /* --- allocate_pd, allocate_mr, get_pbl --- */
 
 /*
@@ -150,17 +168,20 @@ struct vipl_rnic_pd {
 int vipl_rnic_allocate_pd(struct vipl_rnic *rnic, struct vipl_rnic_pd *out);
 void vipl_rnic_free_pd(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd);
 
+struct rnic_memory_block; /* device memory that is allocated */
+
 /* Registered memory. */
 struct vipl_rnic_mr {
     uint32_t stag;
     uint64_t iova; /* device memory: its offset in BAR4 */
     size_t bytes;
-    bool is_device; /* it is memory of the card */
+    struct rnic_memory_block *block; /* device memory: what it is a part of; otherwise NULL */
 };
 
 /* allocate_mr. Registers memory. `rights`: RNIC_RIGHT_... The card may write the memory unless
  * LOCAL_READ_ONLY is among them. Memory in the mapped BAR4 is registered as device memory. ENOSPC:
- * the card's table of tags or of pages is full. EINVAL: only a part of it is device memory. */
+ * the card's table of tags or of pages is full. EINVAL: some of it is in BAR4, but not all of it in
+ * memory of one vipl_rnic_alloc_memory(). */
 int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, void *address, size_t bytes,
                           unsigned rights, struct vipl_rnic_mr *out);
 /* Changes the domain and the rights of registered memory. When the function returns, no access
