@@ -30,9 +30,10 @@ struct locked {
 
 struct sysfs_pci {
     struct rnic_pci pci;
-    int config; /* files; constant after open, as the next four */
+    int config; /* files; constant after open, as the next five */
     int bar0;
     int bar2;
+    int bar4; /* -1: there is none */
     char address[16];
     uint8_t *registers;
     struct vipl_mutex lock;  /* rank RNIC_PCI; guards what follows */
@@ -267,6 +268,10 @@ static void close_files(struct sysfs_pci *sysfs)
     if (sysfs->pci.doorbells != NULL) {
         vipl_pci_unmap(sysfs->pci.doorbells, RNIC_BAR2_BYTES);
     }
+    if (sysfs->pci.device != NULL) {
+        vipl_pci_unmap(sysfs->pci.device, sysfs->pci.device_bytes);
+    }
+    vipl_fd_close(sysfs->bar4);
     vipl_fd_close(sysfs->bar2);
     vipl_fd_close(sysfs->bar0);
     vipl_fd_close(sysfs->config);
@@ -312,6 +317,21 @@ static const struct rnic_pci_ops sysfs_ops = {.name = "sysfs",
                                               .wait_hint = sysfs_wait_hint,
                                               .is_gone = sysfs_is_gone};
 
+/* The registers say how much there is; BAR4 is larger. A card of version 1.0 has none. */
+static void map_device_memory(struct sysfs_pci *sysfs)
+{
+    uint64_t bytes = 0;
+    if ((sysfs_read(&sysfs->pci, 0, RNIC_REG_CAPS) & RNIC_CAPS_DEVICE_MEMORY) != 0) {
+        bytes = (uint64_t)sysfs_read(&sysfs->pci, 0, RNIC_REG_DRAM_BYTES) +
+                sysfs_read(&sysfs->pci, 0, RNIC_REG_SRAM_BYTES);
+    }
+    if (bytes == 0 || bytes > SIZE_MAX / 2 || vipl_pci_open(sysfs->address, "resource4", &sysfs->bar4) != 0) {
+        return;
+    }
+    sysfs->pci.device = vipl_pci_map(sysfs->bar4, 0, (size_t)bytes);
+    sysfs->pci.device_bytes = sysfs->pci.device == NULL ? 0 : (size_t)bytes;
+}
+
 static int open_bars(struct sysfs_pci *sysfs)
 {
     int error = vipl_pci_open(sysfs->address, "resource0", &sysfs->bar0);
@@ -321,7 +341,11 @@ static int open_bars(struct sysfs_pci *sysfs)
     }
     sysfs->registers = vipl_pci_map(sysfs->bar0, 0, RNIC_BAR0_BYTES);
     sysfs->pci.doorbells = vipl_pci_map(sysfs->bar2, 0, RNIC_BAR2_BYTES);
-    return sysfs->registers != NULL && sysfs->pci.doorbells != NULL ? 0 : ENXIO;
+    if (sysfs->registers == NULL || sysfs->pci.doorbells == NULL) {
+        return ENXIO;
+    }
+    map_device_memory(sysfs);
+    return 0;
 }
 
 /* A function of another vendor is left alone. */
@@ -357,7 +381,7 @@ int rnic_pci_sysfs_open(const char *device, struct rnic_pci **out)
     }
     sysfs->pci = (struct rnic_pci){
         .ops = &sysfs_ops, .dma = "physical addresses", .linear = false, .keeps_pages = true, .end_fd = -1};
-    sysfs->config = sysfs->bar0 = sysfs->bar2 = -1;
+    sysfs->config = sysfs->bar0 = sysfs->bar2 = sysfs->bar4 = -1;
     strcpy(sysfs->address, address); /* is_address(): 12 characters */
     vipl_mutex_init(&sysfs->lock, VIPL_RANK_RNIC_PCI);
     vipl_list_init(&sysfs->locked);

@@ -52,6 +52,9 @@ static void vfio_close(struct rnic_pci *pci)
     if (pci->doorbells != NULL) {
         vipl_pci_unmap(pci->doorbells, RNIC_BAR2_BYTES);
     }
+    if (pci->device != NULL) {
+        vipl_pci_unmap(pci->device, pci->device_bytes);
+    }
     vipl_vfio_close(&vfio->vfio); /* the kernel resets the function and ends its maps */
     rnic_iova_fini(&vfio->iova);
     vipl_free(vfio);
@@ -291,6 +294,16 @@ static int check_identity(struct vfio_pci *vfio)
     return identity == (RNIC_PCI_VENDOR | (uint32_t)RNIC_PCI_DEVICE << 16) ? 0 : ENXIO;
 }
 
+/* A card of version 1.0 has no BAR4. */
+static void map_device_memory(struct vfio_pci *vfio)
+{
+    uint64_t offset, bytes;
+    if (vipl_vfio_region(&vfio->vfio, 4, &offset, &bytes) == 0 && bytes > 0 && bytes <= SIZE_MAX / 2) {
+        vfio->pci.device = vipl_pci_map(vfio->vfio.device, offset, (size_t)bytes);
+        vfio->pci.device_bytes = vfio->pci.device == NULL ? 0 : (size_t)bytes;
+    }
+}
+
 static void open_interrupts(struct vfio_pci *vfio)
 {
     int error = vipl_vfio_interrupts(&vfio->vfio, vfio->interrupts, RNIC_VECTORS);
@@ -329,6 +342,7 @@ int rnic_pci_vfio_open(const char *device, struct rnic_pci **out)
     }
     vfio->registers = vipl_pci_map(vfio->vfio.device, vfio->bar[0], REGISTER_BYTES);
     vfio->pci.doorbells = vipl_pci_map(vfio->vfio.device, vfio->bar[2], RNIC_BAR2_BYTES);
+    map_device_memory(vfio);
     open_interrupts(vfio);
     *out = &vfio->pci;
     return 0;

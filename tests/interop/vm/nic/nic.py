@@ -197,7 +197,14 @@ RESETS = NO_RESETS.replace("echo >", "echo flr >")
 LARGE = '~"*more than 4 GiB*"'
 
 
-def conformance(addresses, quick, without):
+def device_memory(address):
+    """That the memory of the card is mapped, and is what VipxAllocDevice() gives."""
+    device = "rnic:pci:" + address
+    return "step memory sh -c \"vipl-info --device %s | grep 'device memory  *mapped' && " \
+           "vipl-conformance --device %s --level posix --mode inproc '[VipxAllocDevice]~[sharing]'\"" % (device, device)
+
+
+def conformance(addresses, quick, without, mapped):
     """In one process on the first function, and between two, with a function each."""
     first, second = ["rnic:pci:" + address for address in addresses]
     program = "vipl-conformance --device %s" % first
@@ -209,7 +216,8 @@ def conformance(addresses, quick, without):
         NO_RESETS,
         "step inproc %s --mode inproc %s" % (program, "--level early" if quick else "'%s'" % LARGE),
         RESETS,
-        "step procs %s --peer-device %s --mode procs '%s'" % (program, second, procs), ""])
+        "step procs %s --peer-device %s --mode procs '%s'" % (program, second, procs),
+        device_memory(addresses[0]) if mapped else "", ""])
 
 
 X86 = ["0000:00:05.0", "0000:00:06.0"]
@@ -217,13 +225,13 @@ S390X = ["0001:00:00.0", "0002:00:00.0"]
 STEPS = ["bus", "info", "blocking", "inproc", "procs"]
 
 
-def alone(case, name, addresses, quick, setup=VFIO, without="", **more):
-    """A guest that has two functions, and runs everything on them."""
+def alone(case, name, addresses, quick, setup=VFIO, without="", mapped=True, **more):
+    """A guest that has two functions, and runs everything on them. `mapped`: whether its machine can map BARs."""
     adapter = case.adapter("card", 2)
-    guest = case.guest(name, setup + conformance(addresses, quick, without), sockets=adapter.sockets,
+    guest = case.guest(name, setup + conformance(addresses, quick, without, mapped), sockets=adapter.sockets,
                        memory="512M" if quick else "2G", **more)
     guest.finish(150 if quick else 1500)
-    check_steps(guest, *STEPS)
+    check_steps(guest, *STEPS, *(["memory"] if mapped else []))
     return guest
 
 
@@ -245,7 +253,7 @@ def physical(case, quick=True):
 
 def s390x(case, quick=True):
     """Big-endian, and BARs that cannot be mapped."""
-    guest = alone(case, "s390x", S390X, quick, machine="s390x")
+    guest = alone(case, "s390x", S390X, quick, mapped=False, machine="s390x")
     for address in S390X:
         check_card(guest, address, True)
     check_steps(guest, *["vfio." + address for address in S390X])
