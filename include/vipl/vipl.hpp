@@ -615,18 +615,92 @@ private:
     detail::shared_block block_;
 };
 
+namespace detail {
+/** Memory of VipxAllocDevice(). */
+class device_piece {
+public:
+    device_piece(VIP_NIC_HANDLE nic, void *at) noexcept : nic_(nic), at_(at) {}
+    device_piece(const device_piece &) = delete;
+    device_piece &operator=(const device_piece &) = delete;
+    ~device_piece() { VipxFreeDevice(nic_, at_); }
+    void *at() const noexcept { return at_; }
+
+private:
+    VIP_NIC_HANDLE nic_;
+    void *at_;
+};
+
+/** Such memory, with other users. */
+struct device_block {
+    operator buffer() const noexcept { return {memory == nullptr ? nullptr : memory->at(), size}; }
+    std::shared_ptr<device_piece> memory;
+    std::size_t size = 0;
+};
+} // namespace detail
+
+/** Memory of a device; see VipxAllocDevice(). It is freed when this object and the regions made of
+ * it have ended, and at the latest when the nic is closed. */
+class device_memory {
+public:
+    /** Allocate. Empty if there is an error. */
+    device_memory(const nic &on, std::size_t bytes, VIPX_DEVICE_MEMORY kind, std::error_code &error) noexcept
+    {
+        void *at = nullptr;
+        error = to_error_code(VipxAllocDevice(on.handle(), static_cast<VIP_ULONG>(bytes), kind, &at));
+        if (error) {
+            return;
+        }
+        try {
+            block_.memory = std::make_shared<detail::device_piece>(on.handle(), at);
+            block_.size = bytes;
+        } catch (const std::bad_alloc &) {
+            VipxFreeDevice(on.handle(), at);
+            error = make_error_code(errc::resource);
+        }
+    }
+    /** As above; throws. */
+    device_memory(const nic &on, std::size_t bytes, VIPX_DEVICE_MEMORY kind = VIPX_DEVICE_DRAM)
+    {
+        detail::checked("VipxAllocDevice",
+                        [&](std::error_code &error) { *this = device_memory(on, bytes, kind, error); });
+    }
+    /** The other one is empty then. */
+    device_memory(device_memory &&other) noexcept : block_(std::exchange(other.block_, {})) {}
+    /** What this one had is freed, and the other one is empty then. */
+    device_memory &operator=(device_memory &&other) noexcept
+    {
+        device_memory moved(std::move(other));
+        std::swap(block_, moved.block_);
+        return *this;
+    }
+
+    /** Free it. */
+    void close() noexcept { block_ = {}; }
+
+    /** Where it is. */
+    void *data() const noexcept { return buffer(block_).data; }
+    /** Bytes. */
+    std::size_t size() const noexcept { return block_.size; }
+    /** For functions that do not keep it. */
+    operator buffer() const noexcept { return block_; }
+
+private:
+    friend class region;
+    detail::device_block block_;
+};
+
 /**
  * A registration of memory. What was given as a buffer, or converts to one, is the program's and
  * must outlive the registration. What was moved into the region, as
- * `region(nic, std::move(vector))` does, is the region's, and shared_memory is also the region's:
- * these end after the registration, or are kept if it cannot be ended.
+ * `region(nic, std::move(vector))` does, is the region's, and shared_memory and device_memory are
+ * also the region's: these end after the registration, or are kept if it cannot be ended.
  */
 class region {
     template <class Items>
     static constexpr bool can_own =
         !std::is_lvalue_reference_v<Items> && !std::is_const_v<Items> && !std::is_same_v<Items, buffer> &&
-        !std::is_same_v<Items, shared_memory> && std::is_nothrow_move_constructible_v<Items> &&
-        std::is_constructible_v<buffer, Items &>;
+        !std::is_same_v<Items, shared_memory> && !std::is_same_v<Items, device_memory> &&
+        std::is_nothrow_move_constructible_v<Items> && std::is_constructible_v<buffer, Items &>;
 
 public:
     /** Register memory of the program's. Not registered if there is an error. */
@@ -665,6 +739,19 @@ public:
     {
         detail::checked("registering memory", [&](std::error_code &error) {
             own(on, detail::shared_block(memory.block_), allowed, error);
+        });
+    }
+    /** Register memory of a device, which stays at least as long. Not registered if there is an
+     * error. */
+    region(const nic &on, const device_memory &memory, access allowed, std::error_code &error) noexcept
+    {
+        own(on, detail::device_block(memory.block_), allowed, error);
+    }
+    /** As above; throws. */
+    region(const nic &on, const device_memory &memory, access allowed = access::local)
+    {
+        detail::checked("registering memory", [&](std::error_code &error) {
+            own(on, detail::device_block(memory.block_), allowed, error);
         });
     }
     /** Not registered. */

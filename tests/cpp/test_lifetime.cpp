@@ -304,6 +304,59 @@ TEST_CASE("shared memory that was moved or closed is empty, and what an assignme
     CHECK(VipxFreeShared(second) == VIP_INVALID_PARAMETER);
 }
 
+/* --- memory of the device --- */
+
+TEST_CASE("a device without memory of its own is an error, and the object is empty")
+{
+    const vipl::nic nic = open_nic();
+    if (vipl_test::device_is_rnic()) {
+        return;
+    }
+    std::error_code error;
+    vipl::device_memory none(nic, 64, VIPX_DEVICE_DRAM, error);
+    CHECK(error == vipl::errc::not_supported);
+    CHECK(none.data() == nullptr);
+    CHECK(none.size() == 0);
+    CHECK_THROWS_AS(vipl::device_memory(nic, 64), std::system_error);
+}
+
+TEST_CASE("device memory is freed by an end or an assignment, and not while a region has it")
+{
+    if (!vipl_test::device_is_rnic()) {
+        return;
+    }
+    const vipl::nic nic = open_nic();
+    vipl::device_memory a(nic, 100), b(nic, 4096, VIPX_DEVICE_SRAM);
+    void *const first = a.data(), *const second = b.data();
+    CHECK(a.size() == 100);
+    a = std::move(b);
+    CHECK(a.data() == second);
+    CHECK(b.data() == nullptr);
+    CHECK(VipxFreeDevice(nic.handle(), first) == VIP_INVALID_PARAMETER); // it was freed
+    assign_itself(a);
+    CHECK(a.data() == second);
+    vipl::region region(nic, a, vipl::access::rdma);
+    CHECK(region.remote().size == 4096);
+    a.close();
+    a.close();
+    CHECK(a.size() == 0);
+    CHECK(VipxFreeDevice(nic.handle(), second) == VIP_ERROR_RESOURCE); // it is the region's
+    region.close();
+    CHECK(VipxFreeDevice(nic.handle(), second) == VIP_INVALID_PARAMETER); // and now it is freed
+}
+
+TEST_CASE("device memory that outlives its nic ends without harm")
+{
+    if (!vipl_test::device_is_rnic()) {
+        return;
+    }
+    std::optional<vipl::nic> nic(open_nic());
+    vipl::device_memory memory(*nic, 64);
+    nic.reset();
+    memory.close();
+    CHECK(memory.data() == nullptr);
+}
+
 /* --- the order of ends --- */
 
 TEST_CASE("shared memory outlives its object while a region has it, and a peer writes there", "[sharing]")
