@@ -25,6 +25,7 @@ const char kUsage[] =
     "                     processes only; both (default)\n"
     "  --peer-device NAME the device of the other process, where it has another\n"
     "  --peer-netns FILE  the network namespace of the other process (/run/netns/NAME; Linux)\n"
+    "  --memory WHERE     own (default); device: buffers and descriptors are in memory of the device\n"
     "  --shuffle SEED     run the cases in an order that the seed decides: a number, or random\n"
     "  --left-out FILE    do not run the cases of its lines \"cases [TAG] | REASON\"; they are reported\n"
     "  --list             list the selected cases with their tags and stop\n"
@@ -107,12 +108,20 @@ bool take_setting(Options &options, const char *value)
 const char *const kDevice = "VIPL_TEST_DEVICE";
 const char *const kPeerDevice = "VIPL_TEST_PEER_DEVICE";
 const char *const kPeerNetns = "VIPL_TEST_PEER_NETNS";
+const char *const kMemory = "VIPL_TEST_MEMORY";
+
+bool take_memory(Options &options, const char *value)
+{
+    const std::string where = value;
+    return (where == "own" || where == "device") && take_setting<kMemory>(options, value);
+}
 
 const Valued kValued[] = {
     {"--device", take_setting<kDevice>},
     {"--peer-device", take_setting<kPeerDevice>},
     {"--peer-netns", take_setting<kPeerNetns>},
     {"--level", take_level},
+    {"--memory", take_memory},
     {"--mode", take_mode},
     {"--shuffle", take_seed},
     {"--left-out", take_left_out},

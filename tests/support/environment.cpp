@@ -63,10 +63,11 @@ bool objects_are_shareable()
     return value != nullptr && std::string(value) == "1";
 }
 
-bool memory_is_shared()
+MemoryKind memory_kind()
 {
-    const char *value = std::getenv("VIPL_TEST_SHARED_MEMORY");
-    return value != nullptr && std::string(value) == "1";
+    const char *value = std::getenv("VIPL_TEST_MEMORY");
+    const std::string kind = value != nullptr ? value : "own";
+    return kind == "shared" ? MemoryKind::shared : kind == "device" ? MemoryKind::device : MemoryKind::own;
 }
 
 bool device_is_rnic()

@@ -30,9 +30,13 @@ bool device_is_tcp();
 /** VIPL_TEST_SHAREABLE=1: the cases' NIC handles are shareable, and their memory is. */
 bool objects_are_shareable();
 
-/** VIPL_TEST_SHARED_MEMORY=1: memory is VipxAllocShared()'s also on NIC handles that are not
- * shareable. */
-bool memory_is_shared();
+/** VIPL_TEST_MEMORY: where the memory of a case is, on NIC handles that are not shareable. */
+enum class MemoryKind {
+    own,
+    shared, // VipxAllocShared()'s
+    device  // VipxAllocDevice()'s
+};
+MemoryKind memory_kind();
 
 /** VIPL_TEST_TIMEOUT_SCALE, at least 1: emulators and sanitizers are slow, and machines busy. */
 unsigned timeout_scale();

@@ -135,28 +135,46 @@ VIP_MEM_ATTRIBUTES rdma_memory(VIP_PROTECTION_HANDLE tag)
     return {tag, VIP_TRUE, VIP_TRUE};
 }
 
-VIP_UINT8 *Memory::allocate(size_t bytes, bool shared)
+MemoryKind Memory::kind_for(const Nic &nic)
 {
-    if (!shared) {
-        return static_cast<VIP_UINT8 *>(std::aligned_alloc(VIP_DESCRIPTOR_ALIGNMENT, bytes));
-    }
+    return nic.shareable() ? MemoryKind::shared : memory_kind();
+}
+
+VIP_UINT8 *Memory::allocate(const Nic &nic, size_t bytes, MemoryKind kind)
+{
     VIP_PVOID memory = nullptr;
-    REQUIRE_VIP(VipxAllocShared(bytes, &memory));
+    switch (kind) {
+    case MemoryKind::own:
+        memory = std::aligned_alloc(VIP_DESCRIPTOR_ALIGNMENT, bytes);
+        break;
+    case MemoryKind::shared:
+        REQUIRE_VIP(VipxAllocShared(bytes, &memory));
+        break;
+    case MemoryKind::device:
+        REQUIRE_VIP(VipxAllocDevice(nic, bytes, VIPX_DEVICE_DRAM, &memory));
+        break;
+    }
     return static_cast<VIP_UINT8 *>(memory);
 }
 
 void Memory::Free::operator()(VIP_UINT8 *memory) const
 {
-    if (shared) {
-        VipxFreeShared(memory);
-    } else {
+    switch (kind) {
+    case MemoryKind::own:
         std::free(memory);
+        break;
+    case MemoryKind::shared:
+        VipxFreeShared(memory);
+        break;
+    case MemoryKind::device:
+        VipxFreeDevice(nic, memory);
+        break;
     }
 }
 
 Memory::Memory(const Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes)
-    : nic_(nic), size_((bytes + 63) / 64 * 64), data_(allocate(size_, nic.shareable() || memory_is_shared()),
-                                                      Free{nic.shareable() || memory_is_shared()})
+    : nic_(nic), size_((bytes + 63) / 64 * 64),
+      data_(allocate(nic, size_, kind_for(nic)), Free{nic, kind_for(nic)})
 {
     EXPECT(data_ != nullptr);
     std::memset(data_.get(), 0, size_);

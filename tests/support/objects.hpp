@@ -133,10 +133,12 @@ public:
 
 private:
     struct Free {
-        bool shared;
+        VIP_NIC_HANDLE nic;
+        MemoryKind kind;
         void operator()(VIP_UINT8 *memory) const;
     };
-    static VIP_UINT8 *allocate(size_t bytes, bool shared);
+    static VIP_UINT8 *allocate(const Nic &nic, size_t bytes, MemoryKind kind);
+    static MemoryKind kind_for(const Nic &nic);
     VIP_NIC_HANDLE nic_;
     size_t size_;
     size_t used_ = 0;
