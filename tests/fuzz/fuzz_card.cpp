@@ -26,6 +26,7 @@ constexpr unsigned kMostCrossings = 20000; // of one advance
 constexpr std::uint32_t kCommands = 0x1000, kAnswers = 0x1400, kEvents = 0x1800, kSends = 0x2800,
                         kReceives = 0x2C00, kCompletions = 0x3000, kPlay = 0x4000, kPlayBytes = 0x8000;
 constexpr unsigned kLog2 = 4, kEventLog2 = 3;
+constexpr std::uint32_t kDram = 8192, kDeviceBytes = kDram + 4096, kBar4Bytes = 16384;
 constexpr std::uint8_t kMark = 0xA5; // in device memory of those that do as they should
 constexpr std::uint8_t kMac[6] = {2, 0, 0, 0, 0, 1};
 
@@ -78,7 +79,8 @@ Zeros all_bar2[kFunctions], all_bar4[kFunctions], whole_area;
 struct Function {
     std::array<std::uint8_t, kMemory> memory{};
     std::uint8_t *bar2 = nullptr, *bar4 = nullptr;
-    std::uint32_t commands = 0, completions = 0, sends = 0, receives = 0, cq = 0, qp = 0, tag = 0;
+    std::uint32_t commands = 0, completions = 0, sends = 0, receives = 0, cq = 0, qp = 0, tag = 0,
+                  device_tag = 0;
 };
 
 class Scene {
@@ -105,6 +107,7 @@ private:
     void expect(unsigned fn, unsigned opcode, std::uint32_t bytes);
     void store(unsigned fn, std::uint32_t offset, std::uint32_t value);
     void bad_command();
+    std::uint32_t some_tag();
     void bad_work();
     void bad_frame();
 
@@ -252,6 +255,10 @@ void Scene::make_objects(unsigned fn)
     rnic_put64(mr + RNIC_CMD_MR_LENGTH, kPlayBytes, false);
     rnic_put64(mr + RNIC_CMD_MR_IOVA, kPlay, false);
     f.tag = execute(fn, mr);
+    mr[RNIC_CMD_MR_RIGHTS] = 3 | RNIC_RIGHT_DEVICE; // all of it
+    rnic_put64(mr + RNIC_CMD_MR_LENGTH, kDeviceBytes, false);
+    rnic_put64(mr + RNIC_CMD_MR_IOVA, 0, false);
+    f.device_tag = execute(fn, mr);
 }
 
 void Scene::connect(unsigned fn, unsigned peer, std::uint32_t qp, std::uint32_t peer_qp)
@@ -287,16 +294,17 @@ Scene::Scene(Input &input) : input_(input)
     config.flows = 16;
     config.frames = 128;
     config.mtu = 576;
-    config.dram_bytes = 8192;
-    config.sram_bytes = 4096;
+    config.dram_bytes = kDram;
+    config.sram_bytes = kDeviceBytes - kDram;
     std::memcpy(config.mac, kMac, 6);
     config.seed = 1;
     rnic_card_init(&card_, whole_area.get(rnic_card_bytes(&config)), &config, &host, this);
     for (unsigned fn = 0; fn < kFunctions; ++fn) {
         fns_[fn].bar2 = all_bar2[fn].get(RNIC_BAR2_BYTES);
-        fns_[fn].bar4 = all_bar4[fn].get(rnic_card_bar4_bytes(&config));
+        fns_[fn].bar4 = all_bar4[fn].get(kBar4Bytes);
+        FUZZ_CHECK(rnic_card_bar4_bytes(&config) == kBar4Bytes);
         rnic_card_attach(&card_, fn, fns_[fn].bar2, fns_[fn].bar4);
-        fns_[fn].bar4[0] = fns_[fn].bar4[8191] = fns_[fn].bar4[12287] = kMark;
+        fns_[fn].bar4[0] = fns_[fn].bar4[kDram - 1] = fns_[fn].bar4[kDeviceBytes - 1] = kMark;
         enable(fn);
         make_objects(fn);
     }
@@ -335,7 +343,7 @@ void Scene::exchange()
 {
     for (unsigned fn = 0; fn < kBad; ++fn) { // nobody else reaches it
         const std::uint8_t *const bar4 = fns_[fn].bar4;
-        FUZZ_CHECK(bar4[0] == kMark && bar4[8191] == kMark && bar4[12287] == kMark);
+        FUZZ_CHECK(bar4[0] == kMark && bar4[kDram - 1] == kMark && bar4[kDeviceBytes - 1] == kMark);
     }
     const std::uint32_t bytes = 700 + messages_ % 700, at = kPlay + 8 * (messages_ % 100);
     const unsigned from = messages_ % 2, opcode = RNIC_WORK_SEND + messages_ % 3;
@@ -375,9 +383,16 @@ void Scene::bad_command()
     execute(kBad, entry);
 }
 
+/** A tag of main memory, of device memory, or of nothing. */
+std::uint32_t Scene::some_tag()
+{
+    const Function &f = fns_[kBad];
+    const std::uint32_t which = input_.number(1);
+    return which >= 200 ? f.tag ^ 1 : which >= 128 ? f.device_tag : f.tag;
+}
+
 void Scene::bad_work()
 {
-    Function &f = fns_[kBad];
     std::uint8_t entry[64] = {};
     const bool receive = input_.number(1) % 2 != 0;
     entry[RNIC_WQE_OPCODE] = static_cast<std::uint8_t>(input_.number(1));
@@ -386,10 +401,10 @@ void Scene::bad_work()
     rnic_put16(entry + RNIC_WQE_SEGMENTS, static_cast<std::uint16_t>(segments), false);
     rnic_put32(entry + RNIC_WQE_LENGTH, length, false);
     rnic_put64(entry + RNIC_WQE_REMOTE_ADDRESS, kPlay + input_.number(1), false);
-    rnic_put32(entry + RNIC_WQE_REMOTE_STAG, f.tag ^ (input_.number(1) / 200), false);
+    rnic_put32(entry + RNIC_WQE_REMOTE_STAG, some_tag(), false);
     rnic_put64(entry + RNIC_WQE_SEGMENT0, kPlay + input_.number(2), false);
     rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_LENGTH, length, false);
-    rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_STAG, f.tag ^ (input_.number(1) / 200), false);
+    rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_STAG, some_tag(), false);
     input_.fill(entry + RNIC_WQE_SEGMENT1, input_.number(1) % 17);
     post(kBad, entry, receive);
 }
@@ -409,7 +424,7 @@ void Scene::bad_frame()
 void Scene::step()
 {
     Function &bad = fns_[kBad];
-    const std::uint32_t what = input_.number(1) % 14;
+    const std::uint32_t what = input_.number(1) % 15;
     if (what == 0) {
         const std::uint32_t offset = input_.number(2);
         rnic_card_bar_write(&card_, kBad, 0, offset, 4, input_.number(4));
@@ -456,6 +471,9 @@ void Scene::step()
             rnic_card_bar_write(&card_, kBad, 4, UINT64_MAX - bytes, bytes, offset);
         }
         rnic_card_config_read(&card_, kBad, offset, 4);
+    } else if (what == 14) { // a store to the mapping, behind device memory, too
+        const std::uint32_t at = input_.number(2) % kBar4Bytes;
+        input_.fill(bad.bar4 + at, std::min(input_.number(1), kBar4Bytes - at));
     } else {
         bad_command();
     }

@@ -331,7 +331,7 @@ EFE = {
 # --- the card: steps of a driver that does anything, each an opcode and its arguments --------------------------------------
 
 (REGISTER, CONFIG, MEMORY, QP_DOORBELL, CQ_DOORBELL, BUS, PASS, FAIL_DMA, WORK, FRAME, CARD_RESET, SLEEP, READ,
- COMMAND) = (bytes([step]) for step in range(14))
+ COMMAND, DEVICE_STORE) = (bytes([step]) for step in range(15))
 SEND, WRITE, RDMA_READ, RECEIVE = 1, 2, 3, 16
 
 
@@ -384,6 +384,13 @@ CARD = {
     'sleeps': SLEEP + work(WRITE, 8) + SLEEP + some_time() + SLEEP + register(0xC0, 1) + SLEEP,
     'reads': READ + b'\0\0\0\0\0\10' + READ + b'\2\xff\xff\xff\xff\10' + READ + b'\7\0\0\1\0\4',
     'strange-frames': FRAME + b'\1\x40\16' + bytes(100) + FRAME + b'\0\0\0' + FRAME + b'\2\xbb\14' + b'\x88\xb5\x11\x10',
+    'device-memory': DEVICE_STORE + b'\0\0\x20' + bytes(range(32)) + work(RECEIVE, 3000, tag=128, at=8000) +
+                     work(SEND, 3000, tag=128) + work(WRITE, 4000, remote_tag=128, tag=128, at=9000) +
+                     work(RDMA_READ, 4000, remote_tag=128, at=0x1000) + some_time() +
+                     work(WRITE, 4000, tag=128, at=8289) + some_time() + CARD_RESET +  # a byte behind its end
+                     card_command(9, 0, struct.pack('<HBBIIQQQ', 0, 67, 0, 1, 0, 0x4000, 12288, 0)) +
+                     card_command(9, 0, struct.pack('<HBBIIQQQ', 0, 67, 0, 1, 0, 0x4000, 12288, 1)) +
+                     card_command(9, 0, struct.pack('<HBBIIQQQ', 0, 67, 12, 1, 1, 0x4000, 4096, 0)) + some_time(),
     'empty': b'',
 }
 
