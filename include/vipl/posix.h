@@ -38,7 +38,8 @@ extern "C" {
  *   the last 64 discriminators that it has waited for, and on the last 1,024 with a
  *   #VIPX_FD_CONNECT descriptor. So a request that comes between two calls of VipConnectWait()
  *   finds the listener. A program that only has the descriptor, and has never called
- *   VipConnectWait(), does not listen. A listener ends with VipCloseNic() and with its process.
+ *   VipConnectWait(), does not listen. A listener ends with VipCloseNic() and with its process; on a
+ *   NIC handle with #VIPX_BRIEF_LISTENER it ends with the call of VipConnectWait().
  * - **A listener that does not answer** in time is #VIP_TIMEOUT, at the time limit, as without the
  *   flag: its program is busy, or stopped. A program that closes its NIC handle after
  *   VipConnectWait() has returned the request, and does not answer it, rejects it (#VIP_REJECT). A
@@ -98,6 +99,12 @@ VIPL_API VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_A
 /** For VipxOpenNic(): VipDisconnect() does not wait for a peer that has yet to fetch what was sent,
  * as with VIPL_LINGER=0. For programs whose own protocol says what has arrived. */
 #define VIPX_NO_LINGER ((VIP_ULONG)16)
+/** For VipxOpenNic(): the NIC handle listens for a discriminator only while a call of
+ * VipConnectWait() waits for it, and not between two calls or after the last one. For programs that
+ * accept a connection on each of many NIC handles: a request is shown to every listener, and costs
+ * both programs descriptors for each. Another NIC handle without the flag should listen all the
+ * time, so that a request with #VIPX_AT_ONCE always finds a listener. */
+#define VIPX_BRIEF_LISTENER ((VIP_ULONG)32)
 
 /**
  * Open a NIC handle as VipOpenNic() does, with flags.
@@ -151,8 +158,8 @@ VIPL_API VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_A
  * is opened.
  *
  * @param DeviceName  As for VipOpenNic().
- * @param Flags       0, #VIPX_SHAREABLE, or any of #VIPX_INLINE, #VIPX_QUIET, #VIPX_SPIN and
- *                    #VIPX_NO_LINGER.
+ * @param Flags       0, #VIPX_SHAREABLE, or any of #VIPX_INLINE, #VIPX_QUIET, #VIPX_SPIN,
+ *                    #VIPX_NO_LINGER and #VIPX_BRIEF_LISTENER.
  * @param NicHandle   Receives the handle; NULL on failure.
  * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags or combinations;
  *         VIP_ERROR_RESOURCE if there is no memory or process for shared objects;

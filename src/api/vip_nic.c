@@ -33,7 +33,7 @@ static VIP_RETURN open_nic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_
     }
     *NicHandle = NULL;
     /* flags of NIC handles that are not shared */
-    const VIP_ULONG own = VIPX_INLINE | VIPX_QUIET | VIPX_SPIN | VIPX_NO_LINGER;
+    const VIP_ULONG own = VIPX_INLINE | VIPX_QUIET | VIPX_SPIN | VIPX_NO_LINGER | VIPX_BRIEF_LISTENER;
     if ((Flags & ~(VIPX_SHAREABLE | own)) != 0 || ((Flags & VIPX_SHAREABLE) != 0 && (Flags & own) != 0)) {
         return VIP_INVALID_PARAMETER;
     }

@@ -220,6 +220,7 @@ VIP_RETURN vipl_device_open(const char *device, VIP_ULONG flags, void **handle)
         nic->progress_mode = VIPL_PROGRESS_INLINE;
     }
     nic->quiet = (flags & VIPX_QUIET) != 0;
+    nic->listens_in_calls = (flags & VIPX_BRIEF_LISTENER) != 0;
     if ((flags & VIPX_NO_LINGER) != 0) {
         nic->linger_ms = 0;
     }

@@ -103,6 +103,9 @@ static void drop_oldest_idle(struct vipl_nic *nic)
 
 static uint32_t max_idle(struct vipl_nic *nic)
 {
+    if (nic->listens_in_calls) {
+        return 0;
+    }
     vipl_mutex_lock(&nic->lock);
     uint32_t most = nic->conn_ready_fd != NULL ? MAX_IDLE_WITH_FD : MAX_IDLE;
     vipl_mutex_unlock(&nic->lock);

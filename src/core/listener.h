@@ -5,7 +5,7 @@
  * such calls: the backend is told once, until core drops the listener. Core keeps up to 64
  * listeners for which no call waits, and beyond that drops the one that was unused for the longest
  * time. A program with a ready descriptor for requests is not inside VipConnectWait() when they
- * come: for such a program core keeps up to 1024.
+ * come: for such a program core keeps up to 1024. A NIC handle with VIPX_BRIEF_LISTENER keeps none.
  */
 #ifndef VIPL_CORE_LISTENER_H
 #define VIPL_CORE_LISTENER_H

@@ -48,6 +48,7 @@ struct vipl_nic {
     uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
     bool quiet;                     /* constant while live: VIPX_QUIET */
     bool waits_itself;              /* constant while live: VIPX_INLINE */
+    bool listens_in_calls;          /* constant while live: VIPX_BRIEF_LISTENER */
     uint32_t restart;               /* atomic: calls sleep on after a signal handler ran */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER, 0 with VIPX_NO_LINGER */
     uint32_t spin_ns;               /* constant while live: VIPL_SPIN_US with VIPX_SPIN, else 0 */

@@ -163,6 +163,45 @@ TEST_CASE("a request at once whose only listener is killed is VIP_NO_MATCH then"
     EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+TEST_CASE("a NIC handle with VIPX_BRIEF_LISTENER does not listen after VipConnectWait",
+          "[VipxConnectRequest][VipxOpenNic][posix]")
+{
+    const std::string name = unique_discriminator();
+    const Nic brief(device_under_test(), Nic::Flags{VIPX_BRIEF_LISTENER});
+    expect_no_request(brief, brief.address(name), 0);
+    const Nic nic;
+    const Vi vi(nic);
+    REQUIRE_RC(VIP_NO_MATCH, ask_at_once(vi, nic.address("x"), nic.address(name), patience()));
+    const Listener listener(name);
+    REQUIRE_RC(VIP_TIMEOUT, ask_at_once(vi, nic.address("x"), nic.address(name), answer_time()));
+}
+
+TWO_ROLE_CASE("a request that a NIC handle with VIPX_BRIEF_LISTENER has taken is accepted afterwards",
+              "[VipxConnectRequest][VipxOpenNic][posix]") = {
+    [](Peer &peer) {
+        const Nic brief(device_under_test(), Nic::Flags{VIPX_BRIEF_LISTENER});
+        const Vi vi(brief);
+        const Incoming incoming = wait_for_request(brief, peer.server_address());
+        peer.sync();
+        peer.sync(); // the client has found that nobody listens
+        REQUIRE_VIP(VipConnectAccept(incoming.connection, vi));
+        EXPECT_EQ(VIP_STATE_CONNECTED, vi.state());
+        peer.sync();
+    },
+    [](Peer &peer) {
+        const Vi vi(peer.nic());
+        std::future<VIP_RETURN> answer = std::async(
+            std::launch::async, [&] { return request(vi, peer.client_address(), peer.server_address()); });
+        peer.sync();
+        const Vi second(peer.nic());
+        REQUIRE_RC(VIP_NO_MATCH,
+                   ask_at_once(second, peer.client_address(), peer.server_address(), patience()));
+        peer.sync();
+        REQUIRE_VIP(answer.get());
+        peer.sync();
+    },
+};
+
 TEST_CASE("VipxConnectRequest without a flag is VipConnectRequest", "[VipxConnectRequest][posix]")
 {
     const Nic nic;

@@ -352,7 +352,7 @@ TEST_CASE("VipxAllocShared and VipxFreeShared refuse what is none", "[VipxAllocS
 TEST_CASE("VipxOpenNic refuses what it does not know", "[VipxOpenNic][posix]")
 {
     VIP_NIC_HANDLE nic = nullptr;
-    for (const VIP_ULONG flags : {VIP_ULONG(32), VIPX_SHAREABLE | VIPX_INLINE, VIPX_SHAREABLE | VIPX_QUIET,
+    for (const VIP_ULONG flags : {VIP_ULONG(64), VIPX_SHAREABLE | VIPX_INLINE, VIPX_SHAREABLE | VIPX_QUIET,
                                   VIPX_SHAREABLE | VIPX_SPIN, ~VIP_ULONG(0)}) {
         nic = &nic;
         REQUIRE_RC(VIP_INVALID_PARAMETER, VipxOpenNic(device_under_test(), flags, &nic));
