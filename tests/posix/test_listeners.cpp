@@ -114,6 +114,40 @@ TEST_CASE("requests that come at the same time are shared out among the processe
     }
 }
 
+TEST_CASE("requests that come at the same time are taken by one brief listener after the other",
+          "[VipConnectWait][VipxOpenNic][posix][private][fork]")
+{
+    if (!device_is_loopback()) {
+        throw NotApplicable("several NIC handles of a process listen for one name over loopback alone");
+    }
+    constexpr unsigned kRounds = 10;
+    const std::string name = unique_discriminator();
+    const Gate ready, end;
+    Fork child([&] {
+        const Nic always;
+        expect_no_request(always, always.address(name), 0);
+        ready.open();
+        std::vector<std::unique_ptr<Nic>> nics;
+        std::vector<std::unique_ptr<Vi>> vis;
+        while (vis.size() < 2 * kRounds) {
+            nics.push_back(std::make_unique<Nic>(device_under_test(), Nic::Flags{VIPX_BRIEF_LISTENER}));
+            vis.push_back(std::make_unique<Vi>(*nics.back()));
+            const Incoming incoming = wait_for_request(*nics.back(), nics.back()->address(name));
+            REQUIRE_VIP(VipConnectAccept(incoming.connection, *vis.back()));
+        }
+        end.pass();
+    });
+    ready.pass();
+    Asker first, second;
+    for (unsigned i = 0; i < kRounds; ++i) {
+        std::future<VIP_RETURN> answer = std::async(std::launch::async, [&] { return first.ask(name); });
+        REQUIRE_VIP(second.ask(name));
+        REQUIRE_VIP(answer.get());
+    }
+    end.open();
+    child.finish();
+}
+
 TEST_CASE("a request that a process took and left unanswered when it was killed is another's",
           "[VipConnectWait][posix][private][fork]")
 {

@@ -608,6 +608,28 @@ void vipl_lo_incomings_tick(struct lo_remote *remote, uint64_t now, uint64_t *so
     }
 }
 
+/* Whether the incoming request is, or may be, one for that address, and no program has it. */
+static bool waits_for_listener(const struct lo_incoming *in, const struct vipl_address *local)
+{
+    if (in->kind != 'w' || in->taken || in->state == LO_INCOMING_ACCEPTING) {
+        return false;
+    }
+    return in->state == LO_INCOMING_SILENT ? in->hash == vipl_lo_hash_of(local)
+                                           : vipl_address_same_discriminator(&in->wanted.remote, local);
+}
+
+void vipl_lo_incomings_forget(struct lo_remote *remote, const struct vipl_address *local)
+{
+    struct vipl_list *next;
+    for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = next) {
+        struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
+        next = l->next;
+        if (waits_for_listener(in, local)) {
+            incoming_end(in);
+        }
+    }
+}
+
 void vipl_lo_incomings_close(struct lo_remote *remote)
 {
     while (!vipl_list_empty(&remote->incomings)) {

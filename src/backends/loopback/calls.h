@@ -73,6 +73,10 @@ bool vipl_lo_incoming_unmatch(struct lo_incoming *in);
 
 /* Handles expired deadlines. Lowers *soonest to the next deadline. */
 void vipl_lo_incomings_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest);
+/* The NIC handle stops listening for an address: hangs up on the requests for it that no program of
+ * this process has claimed. A later listener may get the same place, and a request has one offer
+ * for each place. */
+void vipl_lo_incomings_forget(struct lo_remote *remote, const struct vipl_address *local);
 /* Ends all incoming requests. */
 void vipl_lo_incomings_close(struct lo_remote *remote);
 

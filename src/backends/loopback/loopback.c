@@ -183,6 +183,7 @@ static void lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local
     struct lo_remote *remote = lo_remote_of(be);
     vipl_lo_socket_close(remote, vipl_lo_socket_find(remote, 'w', vipl_lo_hash_of(local)));
     vipl_lo_offers_forget(be, local);
+    vipl_lo_incomings_forget(remote, local);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
