@@ -333,6 +333,12 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     if (link == NULL) {
         return NULL;
     }
+    if (shm_fd < 0) {
+        vipl_log(VIPL_LOG_ERROR, "another process's segment has not come: it sent none, or this process has "
+                                 "no descriptor left");
+        link_free(link);
+        return NULL;
+    }
     bool valid = slots >= 1024 && slots <= 1u << 20 && (slots & (slots - 1)) == 0;
     int error = valid ? vipl_shm_attach(&link->shm, shm_fd, segment_bytes(slots), true) : EINVAL;
     link->shm.fd = -1; /* closed below on success, by the caller otherwise */
