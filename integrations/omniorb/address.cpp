@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "address.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <unistd.h>
 
 #include "active.hpp"
+#include "turn.hpp"
 #include "vipl_nic.hpp"
 
 namespace omnivipl {
@@ -69,11 +71,34 @@ VIP_ULONG ms_left(uint64_t deadline)
     return deadline <= now ? 0 : static_cast<VIP_ULONG>((deadline - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
+/* A request for a connection, and what it has come to. */
+struct Request {
+    VIP_VI_HANDLE vi;
+    NetAddress local;
+    NetAddress remote;
+    VIP_ULONG ms;
+    VIP_RETURN rc;
+};
+
 /* Where no program listens, the ORB goes on to the next address at once. */
-VIP_RETURN request(VIP_VI_HANDLE vi, NetAddress &local, NetAddress &remote, VIP_ULONG ms)
+void make_request(void *of)
 {
+    auto *request = static_cast<Request *>(of);
     VIP_VI_ATTRIBUTES attributes;
-    return VipxConnectRequest(vi, &local.net, &remote.net, VIPX_AT_ONCE, ms, &attributes);
+    request->rc = VipxConnectRequest(request->vi, &request->local.net, &request->remote.net, VIPX_AT_ONCE,
+                                     request->ms, &attributes);
+}
+
+/* A thread that has waited on a NIC handle keeps a descriptor until it ends. A thread of the ORB
+ * whose connection's NIC handle is shared does not wait there later, so it has another thread
+ * request the connection. */
+void make_request_elsewhere(Request &request)
+{
+    vipl_thread thread;
+    request.rc = VIP_ERROR_RESOURCE;
+    if (vipl_thread_start(&thread, make_request, &request) == 0) {
+        vipl_thread_join(&thread);
+    }
 }
 
 } // namespace
@@ -125,24 +150,33 @@ const std::string &this_host()
 omni::giopActiveConnection *Address::Connect(const omni_time_t &time, CORBA::ULong /*flags*/,
                                              CORBA::Boolean &timed_out) const
 {
-    const uint64_t limit = vipl_now_ns() + MOST_CONNECT_NS;
     const uint64_t asked = to_deadline(time);
-    const uint64_t deadline = asked < limit ? asked : limit;
     vipl_stream *stream;
     timed_out = asked == 0;
     if (timed_out) {
         return nullptr;
     }
+    const Turn turn(text_, asked);
+    if (!turn.has()) {
+        log_failure(text_, "its time was up before its turn came");
+        timed_out = true;
+        return nullptr;
+    }
+    const uint64_t deadline = std::min(asked, vipl_now_ns() + MOST_CONNECT_NS); // the server's time
     const std::shared_ptr<Nic> nic = Nic::for_client(device_of(location_.kind));
     if (!nic || vipl_stream_new(nic->get(), &stream) != 0) {
         return nullptr;
     }
     const Location own = {location_.kind, nic->address(), own_name()};
-    NetAddress local(own.host, own.name);
-    NetAddress remote(location_.host, location_.name);
-    const VIP_RETURN rc = request(vipl_stream_vi(stream), local, remote, ms_left(deadline));
-    if (rc != VIP_SUCCESS) {
-        log_failure(text_, VipxExplainError(rc));
+    Request request = {vipl_stream_vi(stream), NetAddress(own.host, own.name),
+                       NetAddress(location_.host, location_.name), ms_left(deadline), VIP_NOT_DONE};
+    if (nic->is_shared()) {
+        make_request_elsewhere(request);
+    } else {
+        make_request(&request);
+    }
+    if (request.rc != VIP_SUCCESS) {
+        log_failure(text_, VipxExplainError(request.rc));
         vipl_stream_close(stream);
         timed_out = asked <= vipl_now_ns();
         return nullptr;

@@ -2,6 +2,7 @@
 #include "connection.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "hello.hpp"
@@ -35,7 +36,7 @@ uint64_t to_deadline(const omni_time_t &time)
 Connection::Connection(std::shared_ptr<Nic> nic, vipl_stream *stream, std::shared_ptr<Collection> collection,
                        const std::string &own_address, const std::string &peer_address)
     : nic_(std::move(nic)), stream_(stream), collection_(std::move(collection)), own_address_(own_address),
-      peer_address_(peer_address)
+      peer_address_(peer_address), direct_(nic_->begin_direct())
 {
     watch_.notify = on_news;
     watch_.connection = this;
@@ -50,12 +51,51 @@ Connection::~Connection()
     vipl_stream_remove_watch(stream_, &watch_);
     collection_->remove(this);
     vipl_stream_close(stream_);
+    if (direct_) {
+        nic_->end_direct();
+    }
 }
 
 void Connection::on_news(vipl_stream_watch *watch)
 {
     Connection *connection = static_cast<Watch *>(watch)->connection;
     connection->collection_->on_news(connection);
+    if (!connection->direct_) {
+        const std::lock_guard<std::mutex> guard(connection->news_lock_);
+        connection->news_++;
+        connection->heard_.notify_all();
+    }
+}
+
+/* As vipl_stream_wait(), for a thread that the monitor's thread wakes: it needs no descriptor. */
+int Connection::wait_for_news(unsigned wanted, uint64_t deadline)
+{
+    std::unique_lock<std::mutex> guard(news_lock_);
+    for (;;) {
+        const uint64_t seen = news_;
+        guard.unlock(); // the stream's lock comes before it
+        if (((vipl_stream_events(stream_) ^ VIPL_STREAM_OFFERING) & wanted) != 0) {
+            return 0;
+        }
+        const uint64_t now = vipl_now_ns();
+        if (now >= deadline) {
+            return ETIMEDOUT;
+        }
+        guard.lock();
+        const auto is_new = [&] { return news_ != seen; };
+        if (deadline == UINT64_MAX) {
+            heard_.wait(guard, is_new);
+        } else {
+            heard_.wait_for(guard, std::chrono::nanoseconds(deadline - now), is_new);
+        }
+    }
+}
+
+/* Waits until one of the wanted events holds, as vipl_stream_wait(). */
+int Connection::wait(unsigned wanted, uint64_t deadline)
+{
+    return direct_ || !nic_->monitor().stay() ? vipl_stream_wait(stream_, wanted, deadline, nullptr)
+                                              : wait_for_news(wanted, deadline);
 }
 
 /* There is room for it: it is the first message. If the connection has gone, the next call sees
@@ -102,7 +142,7 @@ int Connection::receive(void *buffer, size_t size, uint64_t deadline)
             return received > 0 ? static_cast<int>(received) : -1;
         }
         if (rc == EAGAIN) {
-            rc = vipl_stream_wait(stream_, VIPL_STREAM_READABLE, deadline, nullptr);
+            rc = wait(VIPL_STREAM_READABLE, deadline);
         }
         if (rc == ETIMEDOUT) {
             return 0;
@@ -136,7 +176,7 @@ int Connection::send_copy(void *buffer, size_t size, uint64_t deadline)
             return static_cast<int>(sent);
         }
         if (rc == EAGAIN) {
-            rc = vipl_stream_wait(stream_, VIPL_STREAM_WRITABLE, deadline, nullptr);
+            rc = wait(VIPL_STREAM_WRITABLE, deadline);
         }
         if (rc == ETIMEDOUT) {
             return 0;
@@ -160,7 +200,7 @@ int Connection::send_offer(void *buffer, size_t size, uint64_t deadline)
         return -1;
     }
     do {
-        rc = vipl_stream_wait(stream_, VIPL_STREAM_OFFERING | VIPL_STREAM_ENDED, deadline, nullptr);
+        rc = wait(VIPL_STREAM_OFFERING | VIPL_STREAM_ENDED, deadline);
     } while (rc == EINTR);
     const bool read = vipl_stream_offer_end(stream_) == 0;
     return read ? static_cast<int>(bytes) : rc == ETIMEDOUT ? 0 : -1;
@@ -204,7 +244,7 @@ CORBA::Boolean Connection::Peek()
 
 bool Connection::wait_readable(uint64_t ns)
 {
-    return vipl_stream_wait(stream_, VIPL_STREAM_READABLE, vipl_now_ns() + ns, nullptr) == 0;
+    return wait(VIPL_STREAM_READABLE, vipl_now_ns() + ns) == 0;
 }
 
 } // namespace omnivipl

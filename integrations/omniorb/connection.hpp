@@ -5,7 +5,9 @@
 #define OMNIVIPL_CONNECTION_HPP
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "collection.hpp"
@@ -59,12 +61,18 @@ private:
     int receive(void *buffer, size_t size, uint64_t deadline);
     int send_offer(void *buffer, size_t size, uint64_t deadline);
     int send_copy(void *buffer, size_t size, uint64_t deadline);
+    int wait(unsigned wanted, uint64_t deadline);
+    int wait_for_news(unsigned wanted, uint64_t deadline);
 
     const std::shared_ptr<Nic> nic_;
     vipl_stream *const stream_;
     const std::shared_ptr<Collection> collection_;
     const std::string own_address_;
     const std::string peer_address_;
+    const bool direct_;             // its threads wait on the NIC handle, and not for news
+    std::mutex news_lock_;          // taken after the stream's lock
+    std::condition_variable heard_; // of news_, with news_lock_
+    uint64_t news_ = 0;             // the stream's notices so far; guarded by news_lock_
     Watch watch_{};                 // constant
     std::atomic<bool> shut_{false}; // by Shutdown()
     // Whether the peer's hello is yet to come. The ORB has one thread receive at a time.

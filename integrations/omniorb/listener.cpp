@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "listener.hpp"
 
-#include <algorithm>
 #include <pthread.h>
 
 #include <omniORB4/CORBA.h>
 
 namespace omnivipl {
 
-namespace {
-
-// NIC handles that listen for one name: the device loopback has room for 16.
-constexpr size_t MOST_NICS = 12;
-
-} // namespace
-
 Listener::Listener(std::shared_ptr<Nic> nic, const std::string &name, bool own_nics,
                    std::function<void(const Accepted &)> accepted)
-    : nic_(std::move(nic)), name_(name), own_nics_(own_nics), accepted_(std::move(accepted))
+    : shared_(std::move(nic)), name_(name), own_nics_(own_nics), accepted_(std::move(accepted))
 {
 }
 
@@ -30,7 +22,7 @@ bool Listener::start()
 /* The thread can be cancelled while it waits for a request, and nowhere else. */
 Listener::~Listener()
 {
-    if (started_ && nic_->is_own()) {
+    if (started_ && shared_->is_own()) {
         vipl_thread_cancel(&thread_);
         vipl_thread_join(&thread_);
     }
@@ -56,23 +48,26 @@ VIP_RETURN Listener::wait(const Nic &nic, VIP_ULONG ms, NetAddress &peer, VIP_CO
 void Listener::listen()
 {
     constexpr uint64_t again_ns = 100000000;
+    VIP_ULONG ms = 0; // the shared NIC handle listens from its first look for requests on
     for (;;) {
         NetAddress peer;
         VIP_CONN_HANDLE request;
-        prepare_next();
-        const VIP_RETURN rc = wait(*nic_, VIP_INFINITE, peer, request);
+        const std::shared_ptr<Nic> &nic = ms != 0 && own_ ? own_ : shared_;
+        const VIP_RETURN rc = wait(*nic, ms, peer, request);
         if (rc == VIP_SUCCESS) {
-            if (accept(nic_, request, peer) && next_) {
-                used_.push_back(nic_);
-                nic_ = std::move(next_);
+            if (accept(nic, request, peer)) {
+                own_.reset();
             }
-        } else if (rc != VIP_INTERRUPTED) {
+        } else if (rc != VIP_INTERRUPTED && rc != VIP_TIMEOUT) {
             if (omniORB::trace(1)) {
                 omniORB::logger log;
                 log << "giop:vipl: " << name_.c_str() << " cannot listen: " << VipxExplainError(rc) << "\n";
             }
             vipl_pause(again_ns); // descriptors or memory may be there again
+            continue;
         }
+        ms = VIP_INFINITE;
+        prepare_own();
     }
 }
 
@@ -99,30 +94,10 @@ bool Listener::accept(const std::shared_ptr<Nic> &nic, VIP_CONN_HANDLE request, 
     return false;
 }
 
-bool Listener::may_have_next()
+void Listener::prepare_own()
 {
-    used_.erase(std::remove_if(used_.begin(), used_.end(),
-                               [](const std::weak_ptr<Nic> &nic) { return nic.expired(); }),
-                used_.end());
-    return own_nics_ && !next_ && used_.size() + 2 <= MOST_NICS && kind_of(nic_->device()) == "loopback";
-}
-
-/* A NIC handle begins to listen with its first look for requests, which may find one. */
-void Listener::prepare_next()
-{
-    while (may_have_next()) {
-        NetAddress peer;
-        VIP_CONN_HANDLE request;
-        const std::shared_ptr<Nic> nic = Nic::open(nic_->device());
-        const VIP_RETURN rc = nic ? wait(*nic, 0, peer, request) : VIP_ERROR_RESOURCE;
-        if (rc != VIP_SUCCESS && rc != VIP_TIMEOUT) {
-            return;
-        }
-        if (rc == VIP_SUCCESS && accept(nic, request, peer)) {
-            used_.emplace_back(nic);
-        } else {
-            next_ = nic;
-        }
+    if (own_nics_ && !own_ && Nic::may_have_own() && kind_of(shared_->device()) == "loopback") {
+        own_ = Nic::open_brief(shared_->device());
     }
 }
 

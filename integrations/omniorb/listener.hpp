@@ -3,16 +3,15 @@
 // The thread that accepts connections for an endpoint.
 //
 // A VI is accepted on the NIC handle that its request has come to. So that the connection has this
-// NIC handle for itself, another one listens in its place, and has begun to before. The first one
-// does not take requests any more, but still hears of them, and several NIC handles can listen for
-// one name on the device loopback alone: this is done up to a number of connections.
+// NIC handle for itself, the thread waits on a new one for each, which listens only while it waits.
+// The NIC handle that further connections share listens all the time, so that a request always
+// finds a listener. Several NIC handles can listen for one name on the device loopback alone.
 #ifndef OMNIVIPL_LISTENER_HPP
 #define OMNIVIPL_LISTENER_HPP
 
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "address.hpp"
 #include "vipl_nic.hpp"
@@ -43,14 +42,11 @@ private:
     void listen();
     VIP_RETURN wait(const Nic &nic, VIP_ULONG ms, NetAddress &peer, VIP_CONN_HANDLE &request) const;
     bool accept(const std::shared_ptr<Nic> &nic, VIP_CONN_HANDLE request, const NetAddress &peer) const;
-    bool may_have_next();
-    void prepare_next();
+    void prepare_own();
 
-    // The thread's, once it runs.
-    std::shared_ptr<Nic> nic_;             // that requests are accepted on
-    std::shared_ptr<Nic> next_;            // listens too; null: none
-    std::vector<std::weak_ptr<Nic>> used_; // former ones; their connections may have ended
-
+    const std::shared_ptr<Nic> shared_;
+    // The next connection's own, if it is to have one. The thread's, once it runs.
+    std::shared_ptr<Nic> own_;
     const std::string name_;
     const bool own_nics_;
     const std::function<void(const Accepted &)> accepted_;

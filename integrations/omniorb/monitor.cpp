@@ -2,6 +2,7 @@
 #include "monitor.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <poll.h>
 
 #include <omniORB4/CORBA.h>
@@ -27,6 +28,17 @@ void Monitor::watch()
                       "giop:vipl: no thread or descriptor to watch connections; interleaved calls may wait");
     }
     change_.notify_one();
+}
+
+bool Monitor::stay()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (!stays_ && (has_thread_ || start_locked())) {
+        stays_ = true;
+        watched_++;
+        change_.notify_one();
+    }
+    return stays_;
 }
 
 void Monitor::unwatch()
@@ -76,6 +88,9 @@ void Monitor::wait_for_messages()
         waiting_ = false;
         if (rc == VIPL_POLL_OTHERS) {
             vipl_waker_reset(&waker_);
+        } else if (rc == ENOMEM) { // descriptors or memory may be there again
+            omniORB::logs(1, "giop:vipl: no descriptor or memory to wait on a NIC handle");
+            change_.wait_for(guard, std::chrono::milliseconds(100));
         } else if (rc != 0 && rc != EINTR) {
             omniORB::logs(1, "giop:vipl: a NIC handle cannot be waited for");
             break;

@@ -2,10 +2,10 @@
 #include "vipl_nic.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <sys/resource.h>
 
 #include <omniORB4/CORBA.h>
 
@@ -13,9 +13,11 @@ namespace omnivipl {
 
 namespace {
 
-// NIC handles of this process. A NIC handle takes some descriptors, of which a process has a
-// thousand if the system's administrator has not changed that.
+// Connections of this process that have a NIC handle of their own. Such a connection takes some 11
+// descriptors, and 5 of a peer whose NIC handle is shared. A process has 1,024 descriptors if the
+// system's administrator has not changed that.
 constexpr int MOST_OWN = 48;
+constexpr rlim_t DESCRIPTORS_PER_OWN = 64;
 // A thread polls before it sleeps, as long as that pays and the setting VIPL_SPIN_US allows.
 constexpr VIP_ULONG FLAGS = VIPX_INLINE | VIPX_SPIN;
 std::atomic<int> open_count{0};
@@ -31,8 +33,8 @@ std::string &default_device_text()
 
 } // namespace
 
-Nic::Nic(vipl_stream_nic *nic, const std::string &device)
-    : nic_(nic), device_(device), generation_(vipl_fork_generation()), monitor_(nic)
+Nic::Nic(vipl_stream_nic *nic, const std::string &device, bool shared)
+    : nic_(nic), device_(device), generation_(vipl_fork_generation()), shared_(shared), monitor_(nic)
 {
     uint8_t bytes[VIPL_MAX_HOST_ADDRESS];
     const unsigned length = vipl_stream_nic_address(nic, bytes);
@@ -47,11 +49,11 @@ Nic::~Nic()
     vipl_stream_nic_release(nic_);
 }
 
-std::shared_ptr<Nic> Nic::open(const std::string &device)
+std::shared_ptr<Nic> Nic::open_with(const std::string &device, VIP_ULONG flags, bool shared)
 {
     vipl_stream_nic *nic;
     VIP_RETURN reason;
-    if (vipl_stream_nic_open(device.c_str(), FLAGS, &nic, &reason) != 0) {
+    if (vipl_stream_nic_open(device.c_str(), FLAGS | flags, &nic, &reason) != 0) {
         if (omniORB::trace(1)) {
             omniORB::logger log;
             log << "giop:vipl: the device " << device.c_str()
@@ -59,18 +61,21 @@ std::shared_ptr<Nic> Nic::open(const std::string &device)
         }
         return nullptr;
     }
-    return std::shared_ptr<Nic>(new Nic(nic, device));
+    return std::shared_ptr<Nic>(new Nic(nic, device, shared));
 }
 
 bool Nic::may_have_own()
 {
-    return open_count < MOST_OWN;
+    rlimit limit{};
+    const bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    return open_count < MOST_OWN &&
+           (!known || static_cast<rlim_t>(open_count.load()) < limit.rlim_cur / DESCRIPTORS_PER_OWN);
 }
 
 std::shared_ptr<Nic> Nic::for_client(const std::string &device)
 {
     if (may_have_own()) {
-        return open(device);
+        return open_with(device, 0, false);
     }
     const std::lock_guard<std::mutex> guard(shared_lock);
     std::weak_ptr<Nic> &entry = shared[device];

@@ -10,6 +10,7 @@ come from the environment.
 import contextlib
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -343,6 +344,19 @@ def case_connections(orb):
         clients = [orb.begin(file, 'at-once', 50, 'threads', 10, maxGIOPConnectionPerServer=50) for _ in range(3)]
         for client in clients:
             end_of(client)
+        stop(orb, process, file)
+
+
+def case_at_once(orb):
+    """Many connections at once, each with a thread that waits, by processes that have no more descriptors than omniORB needs over TCP."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))
+    with orb.server() as (process, file):
+        for clients in (1, 4):
+            each = orb.count // clients
+            processes = [orb.begin(file, 'at-once', each, maxGIOPConnectionPerServer=each) for _ in range(clients)]
+            for client in processes:
+                end_of(client)
         stop(orb, process, file)
 
 
