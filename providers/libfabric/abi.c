@@ -17,6 +17,7 @@ struct fi_provider *fi_prov_ini(void); /* as FI_EXT_INI defines it */
 static struct fi_info *(*newest_dupinfo)(const struct fi_info *);
 static void (*newest_freeinfo)(struct fi_info *);
 static int connect_timeout_s = 900;
+static int caches = 1;
 
 struct fi_provider prov_provider = {
     .version = FI_VERSION(0, 1),
@@ -34,6 +35,7 @@ static const struct {
 } settings[] = {
     {"device", FI_PARAM_STRING, "devices of VIPL, separated by commas (default: VIPL_DEVICE, or loopback)"},
     {"connect_timeout", FI_PARAM_INT, "seconds that fi_connect() waits for the peer's answer (default: 900)"},
+    {"cache", FI_PARAM_BOOL, "memory stays registered for the next time (default: yes)"},
 };
 
 struct fi_info *prov_info_dup(const struct fi_info *info)
@@ -49,6 +51,11 @@ void prov_info_free(struct fi_info *info)
 VIP_ULONG prov_connect_timeout_ms(void)
 {
     return (VIP_ULONG)connect_timeout_s * 1000;
+}
+
+bool prov_caches(void)
+{
+    return caches != 0;
 }
 
 const char *prov_devices(void)
@@ -125,6 +132,10 @@ static void read_settings(void)
     } else if (rc != -FI_ENODATA) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_CORE,
                  "FI_VIPL_CONNECT_TIMEOUT is not a number from 1 to 86400: it is %d\n", connect_timeout_s);
+    }
+    rc = fi_param_get_bool(&prov_provider, "cache", &caches);
+    if (rc != 0 && rc != -FI_ENODATA) {
+        PROV_LOG(FI_LOG_WARN, FI_LOG_CORE, "FI_VIPL_CACHE is neither yes nor no: it is %d\n", caches);
     }
 }
 

@@ -150,12 +150,33 @@ int prov_nic_open(struct prov_nic *nic)
     return rc == VIP_SUCCESS ? 0 : -FI_ENODEV;
 }
 
+/* What the registration cache has done for this NIC handle, on one line of names and numbers. */
+static void log_cache(const struct prov_nic *nic)
+{
+    VIPX_CACHE_STATISTICS seen;
+    if (VipQuerySystemManagementInfo(nic->handle, VIPX_SMI_CACHE_STATISTICS, &seen) != VIP_SUCCESS) {
+        return;
+    }
+    PROV_LOG(
+        FI_LOG_INFO, FI_LOG_MR,
+        "%s, cache: hits=%llu misses=%llu off=%llu once=%llu kind=%llu watched=%llu full=%llu evicted=%llu "
+        "invalidated=%llu in-use=%llu waits=%llu stale=%llu regions=%llu bytes=%llu\n",
+        nic->name, (unsigned long long)seen.Hits, (unsigned long long)seen.Misses,
+        (unsigned long long)seen.NotCachedOff, (unsigned long long)seen.NotCachedOnce,
+        (unsigned long long)seen.NotCachedKind, (unsigned long long)seen.NotCachedWatched,
+        (unsigned long long)seen.NotCachedFull, (unsigned long long)seen.Evicted,
+        (unsigned long long)seen.Invalidated, (unsigned long long)seen.InvalidatedInUse,
+        (unsigned long long)seen.Waits, (unsigned long long)seen.Stale, (unsigned long long)seen.Regions,
+        (unsigned long long)seen.Bytes);
+}
+
 void prov_nic_close(struct prov_nic *nic)
 {
     (void)pthread_mutex_lock(&nics_lock);
     if (--nic->users == 0) {
         PROV_LOG(FI_LOG_INFO, FI_LOG_FABRIC, "%s closes: %llu operations had no credit at first\n", nic->name,
                  nic->stalls);
+        log_cache(nic);
         VIP_RETURN rc = VipCloseNic(nic->handle);
         if (rc != VIP_SUCCESS) {
             PROV_LOG(FI_LOG_WARN, FI_LOG_FABRIC, "%s stays open: %s\n", nic->name, VipxExplainError(rc));

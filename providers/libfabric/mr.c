@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory regions. acquire() and release() are all that knows how memory is registered. */
+/* Memory regions, by VIPL's registration cache: a region that a program closes stays registered, as
+ * far as the cache has room, and is found when the same memory is registered again. */
 #include <stdlib.h>
 
 #include "provider.h"
 
-static VIP_RETURN acquire(struct prov_mr *mr, void *address, size_t bytes, VIP_MEM_ATTRIBUTES *attributes)
-{
-    return VipRegisterMem(mr->domain->nic->handle, address, bytes, attributes, &mr->handle);
-}
-
-static VIP_RETURN release(struct prov_mr *mr)
-{
-    return VipDeregisterMem(mr->domain->nic->handle, mr->address, mr->handle);
-}
+/* Of fi_mr_reg(): libfabric's own pools of buffers, which stay registered as long as the endpoint
+ * lives, and which would fill the cache. libfabric calls it OFI_MR_NOCACHE, in a header that it
+ * does not install. */
+#define NO_CACHE ((uint64_t)1 << 60)
 
 VIP_MEM_HANDLE prov_mr_handle(const void *descriptor)
 {
-    return ((const struct prov_mr *)descriptor)->handle;
+    return ((const struct prov_mr *)descriptor)->registration.Handle;
 }
 
 static int mr_close(struct fid *fid)
 {
     struct prov_mr *mr = container_of(fid, struct prov_mr, fid.fid);
-    VIP_RETURN rc = release(mr);
-    if (rc != VIP_SUCCESS) { /* a peer on this host has been stopped in the middle of a transfer */
+    VIP_RETURN rc = VipxReleaseMem(mr->domain->nic->handle, &mr->registration);
+    if (rc != VIP_SUCCESS) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_MR, "a region stays registered: %s\n", VipxExplainError(rc));
         return -FI_EBUSY;
     }
@@ -48,7 +44,6 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attributes, uint
     static const uint64_t possible =
         FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
     struct prov_domain *domain = container_of(fid, struct prov_domain, fid.fid);
-    (void)flags;
     if (fid->fclass != FI_CLASS_DOMAIN || attributes->iov_count != 1 || attributes->mr_iov[0].iov_len == 0 ||
         (attributes->access & ~possible) != 0 || attributes->iface != FI_HMEM_SYSTEM) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_MR, "not a region: %zu pieces, access %#llx\n", attributes->iov_count,
@@ -63,8 +58,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attributes, uint
                                  .EnableRdmaWrite = (attributes->access & FI_REMOTE_WRITE) != 0,
                                  .EnableRdmaRead = (attributes->access & FI_REMOTE_READ) != 0};
     mr->domain = domain;
-    mr->address = attributes->mr_iov[0].iov_base;
-    VIP_RETURN rc = acquire(mr, mr->address, attributes->mr_iov[0].iov_len, &rights);
+    VIP_ULONG once = (flags & NO_CACHE) != 0 || !prov_caches() ? VIPX_ONCE : 0;
+    VIP_RETURN rc = VipxAcquireMem(domain->nic->handle, attributes->mr_iov[0].iov_base,
+                                   attributes->mr_iov[0].iov_len, &rights, once, &mr->registration);
     if (rc != VIP_SUCCESS) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_MR, "%zu bytes are not registered: %s\n", attributes->mr_iov[0].iov_len,
                  VipxExplainError(rc));
@@ -75,7 +71,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attributes, uint
     mr->fid.fid.context = attributes->context;
     mr->fid.fid.ops = &mr_fid_ops;
     mr->fid.mem_desc = mr;
-    mr->fid.key = mr->handle;
+    mr->fid.key = mr->registration.Handle;
     prov_nic_lock(domain->nic);
     domain->users++;
     prov_nic_unlock(domain->nic);

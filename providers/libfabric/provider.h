@@ -31,6 +31,7 @@
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
+#include <vipl/cache.h>
 #include <vipl/posix.h>
 #include <vipl/vipl.h>
 
@@ -113,8 +114,7 @@ struct prov_domain {
 struct prov_mr {
     struct fid_mr fid;
     struct prov_domain *domain;
-    void *address;
-    VIP_MEM_HANDLE handle;
+    VIPX_REGISTRATION registration;
 };
 
 /* What an event queue has to say. Part of the object that it is about, so that none is lost for
@@ -292,6 +292,8 @@ struct fi_info *prov_info_dup(const struct fi_info *info);
 void prov_info_free(struct fi_info *info);
 /* Milliseconds of the setting FI_VIPL_CONNECT_TIMEOUT. */
 VIP_ULONG prov_connect_timeout_ms(void);
+/* Whether regions stay in the registration cache: the setting FI_VIPL_CACHE. */
+bool prov_caches(void);
 /* The names of devices, separated by commas: FI_VIPL_DEVICE, VIPL_DEVICE or "loopback". */
 const char *prov_devices(void);
 /* For objects that have no such operation. */

@@ -230,6 +230,23 @@ bool reaches_processes()
     return std::string(device_under_test()).find("inproc") == std::string::npos;
 }
 
+std::string log_of(const std::string &environment, const std::string &test)
+{
+    std::string self(4096, '\0');
+    const ssize_t bytes = readlink("/proc/self/exe", self.data(), self.size());
+    EXPECT(bytes > 0);
+    self.resize(static_cast<size_t>(bytes));
+    const std::string command = environment + " FI_LOG_PROV=vipl '" + self + "' '" + test + "' 2>&1";
+    FILE *pipe = popen(command.c_str(), "r");
+    EXPECT(pipe != nullptr);
+    std::string text;
+    for (int c = fgetc(pipe); c != EOF; c = fgetc(pipe)) {
+        text += static_cast<char>(c);
+    }
+    EXPECT_EQ(0, pclose(pipe));
+    return text;
+}
+
 Peer::Peer(const Address &listener, const char *role)
 {
     std::string text;

@@ -134,6 +134,9 @@ struct Pair {
 /** Whether the device reaches another process: the emulated card of this process does not. */
 bool reaches_processes();
 
+/** What a child writes on its outputs that runs the hidden test case with this environment. */
+std::string log_of(const std::string &environment, const std::string &test);
+
 /** Another process, which connects to a listener and then does what "role" says, until it is
  * killed. */
 class Peer {

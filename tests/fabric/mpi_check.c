@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of MPI whose every byte is compared: a ring of messages of many sizes, messages that
- * come before they are asked for, all to all, sums, and memory that others write. */
+/* A program of MPI whose every byte is compared: a ring of messages of many sizes, many messages
+ * of the same memory, messages that come before they are asked for, all to all, sums, and memory
+ * that others write. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,22 @@ static void ring(size_t count)
     MPI_Sendrecv(out, (int)count, MPI_BYTE, next, 1, in, (int)count, MPI_BYTE, before, 1, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
     compare(in, count, before, rank);
+    free(out);
+    free(in);
+}
+
+/* The same memory for many long messages: it is registered once. */
+static void reused(void)
+{
+    enum { MESSAGES = 50, BYTES = 1 << 20 };
+    int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    unsigned char *out = malloc(BYTES), *in = malloc(BYTES);
+    for (int i = 0; i < MESSAGES; i++) {
+        fill(out, BYTES, rank + i, next);
+        MPI_Sendrecv(out, BYTES, MPI_BYTE, next, 1, in, BYTES, MPI_BYTE, before, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        compare(in, BYTES, before + i, rank);
+    }
     free(out);
     free(in);
 }
@@ -110,6 +127,7 @@ int main(int argc, char **argv)
     for (size_t count = 1; count <= (size_t)1 << 24; count *= 4) {
         ring(count);
     }
+    reused();
     unexpected();
     all_to_all(100);
     all_to_all(100000);

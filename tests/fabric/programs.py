@@ -5,6 +5,7 @@
     programs.py info DEVICE
     programs.py pingpong DEVICE TYPE [ARGUMENT...]      TYPE: msg or rdm, which is ofi_rxm above the provider
     programs.py mpi DEVICE RANKS PROGRAM [ARGUMENT...]
+    programs.py cache DEVICE RANKS PROGRAM              mpi_check, which uses the same memory for 50 messages of each direction
     programs.py hpcc DEVICE RANKS
 
 FI_PROVIDER_PATH says where the provider is. Exit code 77: the program is not here.
@@ -86,15 +87,31 @@ def pingpong(device, kind, *arguments):
         sys.exit("sizes are missing: %s" % sizes)
 
 
-def mpirun(device, ranks, command, **more):
+def mpirun(device, ranks, command, logs=(), **more):
     must_have("mpirun.openmpi")
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", FI_VIPL_DEVICE=device)
+    environment.update(logs)
     options = ["--oversubscribe", "-np", ranks, "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "vipl",
                "--mca", "mpi_yield_when_idle", "1"]
-    for name in ("FI_PROVIDER_PATH", "FI_VIPL_DEVICE", "VIPL_RNIC", "VIPL_TCP_PORTS"):
-        if name in environment:
+    for name in sorted(environment):
+        if name.startswith(("FI_", "VIPL_")):
             options += ["-x", name]
-    return subprocess.run(["mpirun.openmpi"] + options + command, env=environment, check=False, **more).returncode
+    return subprocess.run(["mpirun.openmpi"] + options + command, env=environment, check=False, **more)
+
+
+def cache(device, ranks, program):
+    """One registration for each long message and side, and all but the first of the same memory are found: nothing above the provider
+    keeps regions, too."""
+    done = mpirun(device, ranks, [program], logs={"FI_LOG_LEVEL": "info", "FI_LOG_PROV": "vipl"}, stdout=subprocess.PIPE,
+                  stderr=subprocess.STDOUT, timeout=2 * LIMIT_S, universal_newlines=True)
+    lines = re.findall(r", cache: hits=(\d+) misses=(\d+) off=(\d+) once=(\d+) .*", done.stdout)
+    for hits, misses, off, once in lines:
+        print("hits=%s misses=%s off=%s once=%s" % (hits, misses, off, once))
+    if done.returncode != 0 or len(lines) != int(ranks):
+        sys.exit("%d ranks said what the cache did; the program ended with %d: %s" % (len(lines), done.returncode, done.stdout))
+    for hits, misses, off, once in lines:
+        if int(off) == 0 and int(hits) < 98 or int(once) == 0 or int(hits) + int(misses) < 100 + int(once):
+            sys.exit("too few: %s" % lines)
 
 
 def hpcc_settings(ranks):
@@ -110,7 +127,7 @@ def hpcc(device, ranks):
     with tempfile.TemporaryDirectory(prefix="vipl-") as folder:
         with open(os.path.join(folder, "hpccinf.txt"), "w", encoding="ascii") as file:
             file.write(hpcc_settings(ranks))
-        code = mpirun(device, ranks, ["hpcc"], cwd=folder)
+        code = mpirun(device, ranks, ["hpcc"], cwd=folder).returncode
         with open(os.path.join(folder, "hpccoutf.txt"), encoding="ascii") as file:
             results = file.read()
     print("\n".join(line for line in results.splitlines() if re.match(r"(Success|CommWorldProcs|MaxPingPong)", line)))
@@ -126,7 +143,9 @@ def main(words):
     elif words[0] == "pingpong":
         pingpong(words[1], words[2], *words[3:])
     elif words[0] == "mpi":
-        sys.exit(mpirun(words[1], words[2], words[3:]))
+        sys.exit(mpirun(words[1], words[2], words[3:]).returncode)
+    elif words[0] == "cache":
+        cache(*words[1:])
     else:
         hpcc(words[1], words[2])
 
