@@ -173,16 +173,33 @@ static int list_extent(FILE *file, struct extent *extent)
     return extent->next >= extent->end ? 0 : EINVAL;
 }
 
-int vipl_private_extent(uintptr_t *first, uintptr_t *end)
+/* Through the thread's own entry, which is there when main() has ended by pthread_exit(). */
+int vipl_maps_open(int *out)
+{
+    vipl_fd_begin();
+    *out = vipl_resource_fails(EMFILE) ? -1 : open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
+    int error = vipl_fd_adopt(out);
+    vipl_fd_end();
+    return error;
+}
+
+/* Reads the list from its beginning, for a kernel that does not know the query. */
+static int read_extent(struct extent *extent)
 {
     FILE *file = open_list();
     if (file == NULL) {
         return errno;
     }
-    struct extent extent = {.begin = *first, .next = *first, .end = *end};
-    int error = query_extent(fileno(file), &extent);
-    error = error == ENOTTY ? list_extent(file, &extent) : error;
+    int error = list_extent(file, extent);
     fclose(file);
+    return error;
+}
+
+int vipl_private_extent(int maps, uintptr_t *first, uintptr_t *end)
+{
+    struct extent extent = {.begin = *first, .next = *first, .end = *end};
+    int error = query_extent(maps, &extent);
+    error = error == ENOTTY ? read_extent(&extent) : error;
     if (error == 0) {
         *first = (uintptr_t)extent.begin;
         *end = (uintptr_t)extent.next;

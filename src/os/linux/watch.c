@@ -27,6 +27,7 @@ enum { BATCH = 32 }; /* events of one read */
 static struct {
     uint32_t users;
     int fd;                /* the thread closes it */
+    int maps;              /* of vipl_maps_open() */
     struct vipl_waker end; /* ends the thread */
     struct vipl_thread thread;
     void (*gone)(uintptr_t first, uintptr_t end);
@@ -122,14 +123,28 @@ static int start_thread(void)
     return error;
 }
 
+/* Opens all that a watch has, or nothing. */
+static int open_watch(void)
+{
+    int error = vipl_maps_open(&watch.maps);
+    if (error != 0) {
+        return error;
+    }
+    error = open_userfaultfd();
+    if (error == 0 && (error = start_thread()) != 0) {
+        vipl_fd_close(watch.fd);
+    }
+    if (error != 0) {
+        vipl_fd_close(watch.maps);
+    }
+    return error;
+}
+
 int vipl_watch_begin(void (*gone)(uintptr_t first, uintptr_t end))
 {
     if (watch.users == 0) {
         watch.gone = gone;
-        int error = open_userfaultfd();
-        if (error == 0 && (error = start_thread()) != 0) {
-            vipl_fd_close(watch.fd);
-        }
+        int error = open_watch();
         if (error != 0) {
             return error;
         }
@@ -145,6 +160,7 @@ void vipl_watch_end(void)
         vipl_waker_signal(&watch.end);
         vipl_thread_join(&watch.thread);
         vipl_waker_close(&watch.end);
+        vipl_fd_close(watch.maps);
     }
 }
 
@@ -152,7 +168,7 @@ int vipl_watch_add(uintptr_t first, uintptr_t end)
 {
     uintptr_t from = first;
     uintptr_t to = end;
-    int error = vipl_private_extent(&from, &to);
+    int error = vipl_private_extent(watch.maps, &from, &to);
     if (error != 0) {
         return EINVAL;
     }
@@ -162,7 +178,7 @@ int vipl_watch_add(uintptr_t first, uintptr_t end)
         return errno == EBUSY ? EBUSY : EINVAL;
     }
     /* From here on a mapping that takes the place of what is there causes an event. */
-    return vipl_private_extent(&first, &end) == 0 ? 0 : EINVAL;
+    return vipl_private_extent(watch.maps, &first, &end) == 0 ? 0 : EINVAL;
 }
 
 /* Between the moment when munmap() has given the addresses back and the one when its event can be
