@@ -11,10 +11,33 @@ static bool is_memory(VIP_PVOID address, VIP_ULONG length)
     return address != NULL && length > 0 && length <= UINTPTR_MAX - (uintptr_t)address;
 }
 
+static const VIP_MEM_ATTRIBUTES none = {NULL, VIP_FALSE, VIP_FALSE};
+
+/* Enters the guard for the fast paths, which are as short as a post: without the thread's setting
+ * of cancellation. As other functions they are refused in a signal handler that has interrupted a
+ * sleep. */
+static bool enter_fast(void)
+{
+    return vipl_guard.sleeps == 0 && vipl_guard_enter_safe();
+}
+
+static bool acquire_fast(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
+                         const VIP_MEM_ATTRIBUTES *MemAttribs, VIP_ULONG Flags,
+                         VIPX_REGISTRATION *Registration)
+{
+    if (Registration == NULL || !is_memory(Address, Length) || (Flags & ~VIPX_WHOLE_PAGES) != 0 ||
+        !enter_fast()) {
+        return false;
+    }
+    bool done = vipl_cache_acquire_fast(NicHandle, Address, Length, MemAttribs == NULL ? &none : MemAttribs,
+                                        Registration);
+    vipl_guard_leave_safe();
+    return done;
+}
+
 static VIP_RETURN acquire(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
                           VIP_MEM_ATTRIBUTES *MemAttribs, VIP_ULONG Flags, VIPX_REGISTRATION *Registration)
 {
-    static const VIP_MEM_ATTRIBUTES none = {NULL, VIP_FALSE, VIP_FALSE};
     if (Registration == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -29,8 +52,8 @@ static VIP_RETURN acquire(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_cache_acquire(nic, Address, Length, MemAttribs == NULL ? &none : MemAttribs, Flags,
-                                       Registration);
+    VIP_RETURN rc = vipl_cache_acquire(nic, Address, Length, MemAttribs == NULL ? &none : MemAttribs,
+                                       Flags, Registration);
     vipl_nic_put(nic);
     return rc;
 }
@@ -39,9 +62,22 @@ VIP_RETURN VI_CALL VipxAcquireMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, V
                                   VIP_MEM_ATTRIBUTES *MemAttribs, VIP_ULONG Flags,
                                   VIPX_REGISTRATION *Registration)
 {
+    if (acquire_fast(NicHandle, Address, Length, MemAttribs, Flags, Registration)) {
+        return VIP_SUCCESS;
+    }
     return vipl_guard_enter()
                ? vipl_guard_leave(acquire(NicHandle, Address, Length, MemAttribs, Flags, Registration))
                : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static bool release_fast(VIP_NIC_HANDLE NicHandle, const VIPX_REGISTRATION *Registration)
+{
+    if (Registration == NULL || !enter_fast()) {
+        return false;
+    }
+    bool done = vipl_cache_release_fast(NicHandle, Registration);
+    vipl_guard_leave_safe();
+    return done;
 }
 
 static VIP_RETURN release(VIP_NIC_HANDLE NicHandle, const VIPX_REGISTRATION *Registration)
@@ -60,6 +96,9 @@ static VIP_RETURN release(VIP_NIC_HANDLE NicHandle, const VIPX_REGISTRATION *Reg
 
 VIP_RETURN VI_CALL VipxReleaseMem(VIP_NIC_HANDLE NicHandle, const VIPX_REGISTRATION *Registration)
 {
+    if (release_fast(NicHandle, Registration)) {
+        return VIP_SUCCESS;
+    }
     return vipl_guard_enter() ? vipl_guard_leave(release(NicHandle, Registration)) : VIP_ERROR_NOT_SUPPORTED;
 }
 

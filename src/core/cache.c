@@ -34,15 +34,17 @@ struct entry {
     bool counts;                 /* among the cache's regions and bytes; the cache's lock */
 };
 
+/* From the pool: a thread that has an old NIC handle may take the lock of its cache at any time. */
 struct vipl_cache {
-    struct vipl_mutex lock;      /* rank CACHE */
-    struct vipl_list link;       /* caches; guarded by list_lock */
-    struct vipl_nic *nic;        /* constant */
-    bool watches;                /* constant: memory is watched; false: nothing is cached */
-    bool verifies;               /* constant: VIPL_CACHE=verify */
-    bool keeps_pages;            /* constant: the device does, so a stale region is harmful */
-    uint32_t most_regions;       /* constant */
-    uint64_t most_bytes;         /* constant */
+    struct vipl_mutex lock; /* rank CACHE */
+    struct vipl_list link;  /* caches; guarded by list_lock; in the pool */
+    void *nic_handle;       /* whose cache it is; NULL: not live; guarded by lock */
+    struct vipl_nic *nic;   /* constant while live, as the next five fields */
+    bool watches;           /* memory is watched; false: nothing is cached */
+    bool verifies;          /* VIPL_CACHE=verify */
+    bool keeps_pages;       /* the device does, so a stale region is harmful */
+    uint32_t most_regions;
+    uint64_t most_bytes;
     struct vipl_intervals table; /* REGISTERING and LIVE entries; guarded by lock */
     struct vipl_list used;       /* entries with users; guarded by lock */
     struct vipl_list idle;       /* LIVE entries, least recently used first; guarded by lock */
@@ -60,7 +62,13 @@ struct wanted {
     uint8_t rights;
 };
 
+static void make_lock(void *cache)
+{
+    vipl_mutex_init(&((struct vipl_cache *)cache)->lock, VIPL_RANK_CACHE);
+}
+
 static struct vipl_pool entry_pool = VIPL_POOL_INIT(entry_pool, struct entry, link, NULL);
+static struct vipl_pool cache_pool = VIPL_POOL_INIT(cache_pool, struct vipl_cache, link, make_lock);
 /* Held while a cache is made or ended, and the watch begins or ends with it. */
 static struct vipl_mutex making_lock = VIPL_MUTEX_INIT(VIPL_RANK_CACHES);
 static struct vipl_mutex list_lock = VIPL_MUTEX_INIT(VIPL_RANK_CACHE_LIST);
@@ -244,25 +252,48 @@ static const char *begin_watch(struct vipl_cache *cache)
     }
     int error = vipl_watch_begin(memory_is_gone);
     cache->watches = error == 0;
-    return error == 0 ? NULL : "the system does not let this process watch its memory (userfaultfd)";
+    return error == 0
+               ? NULL
+               : "the system does not let this process watch its memory (userfaultfd, /proc/self/maps)";
 }
 
-/* making_lock is held. */
-static struct vipl_cache *make_cache(struct vipl_nic *nic)
+/* Sets up a cache that is not live yet. */
+static void set_up(struct vipl_cache *cache, struct vipl_nic *nic)
 {
-    struct vipl_cache *cache = vipl_zalloc(sizeof(*cache));
-    if (cache == NULL) {
-        return NULL;
-    }
-    vipl_mutex_init(&cache->lock, VIPL_RANK_CACHE);
     cache->nic = nic;
+    cache->watches = false;
     cache->keeps_pages = nic->limits.keeps_pages;
     cache->verifies = vipl_config_word("VIPL_CACHE") == CACHE_VERIFY;
     vipl_intervals_init(&cache->table);
     vipl_list_init(&cache->used);
     vipl_list_init(&cache->idle);
     vipl_list_init(&cache->dead);
+    cache->idle_regions = cache->idle_bytes = 0;
+    memset(&cache->statistics, 0, sizeof(cache->statistics));
     set_limits(cache);
+}
+
+/* Makes the cache live: from now on its handle finds it. The handle is NULL, and finds nothing, if
+ * the NIC handle is being closed. */
+static void publish_cache(struct vipl_nic *nic, struct vipl_cache *cache)
+{
+    vipl_mutex_lock(&nic->lock);
+    void *handle = nic->handle;
+    vipl_mutex_unlock(&nic->lock);
+    vipl_mutex_lock(&cache->lock);
+    cache->nic_handle = handle;
+    vipl_mutex_unlock(&cache->lock);
+    vipl_store_ptr(&nic->cache, cache); /* pairs with cache_of() and lock_cache() */
+}
+
+/* making_lock is held. */
+static struct vipl_cache *make_cache(struct vipl_nic *nic)
+{
+    struct vipl_cache *cache = vipl_pool_get(&cache_pool);
+    if (cache == NULL) {
+        return NULL;
+    }
+    set_up(cache, nic);
     const char *why = begin_watch(cache);
     if (why != NULL) {
         vipl_log(VIPL_LOG_INFO, "%s: registered memory is not cached: %s", nic->name, why);
@@ -271,7 +302,7 @@ static struct vipl_cache *make_cache(struct vipl_nic *nic)
         vipl_list_append(&caches, &cache->link);
         vipl_mutex_unlock(&list_lock);
     }
-    vipl_store_ptr(&nic->cache, cache); /* pairs with cache_of() */
+    publish_cache(nic, cache);
     return cache;
 }
 
@@ -310,16 +341,20 @@ void vipl_cache_end(struct vipl_nic *nic)
         vipl_watch_end();
         vipl_mutex_unlock(&making_lock);
     }
+    vipl_mutex_lock(&cache->lock);
+    cache->nic_handle = NULL;
+    vipl_mutex_unlock(&cache->lock);
+    vipl_store_ptr(&nic->cache, NULL);
     free_entries(&cache->used);
     free_entries(&cache->idle);
     free_entries(&cache->dead);
-    vipl_store_ptr(&nic->cache, NULL);
-    vipl_free(cache);
+    vipl_pool_put(&cache_pool, cache);
 }
 
 void vipl_cache_abandon(void)
 {
     vipl_pool_abandon(&entry_pool);
+    vipl_pool_abandon(&cache_pool);
     vipl_mutex_init(&making_lock, VIPL_RANK_CACHES);
     vipl_mutex_init(&list_lock, VIPL_RANK_CACHE_LIST);
     vipl_list_init(&caches);
@@ -350,13 +385,19 @@ static bool serves(struct vipl_interval *interval, void *arg)
     return e->state == LIVE && e->ptag == wanted->ptag && (e->rights & wanted->rights) == wanted->rights;
 }
 
+/* Returns an entry that serves the call; NULL: there is none. The cache's lock is held. */
+static struct entry *look_up(struct vipl_cache *cache, struct wanted *wanted)
+{
+    struct vipl_interval *found =
+        vipl_intervals_containing(&cache->table, wanted->first, wanted->end, serves, wanted);
+    return found == NULL ? NULL : VIPL_CONTAINER(found, struct entry, memory);
+}
+
 /* Returns an entry that serves the call, with one more user; NULL: a miss. */
 static struct entry *find_hit(struct vipl_cache *cache, struct wanted *wanted)
 {
     lock_when_current(cache);
-    struct vipl_interval *found =
-        vipl_intervals_containing(&cache->table, wanted->first, wanted->end, serves, wanted);
-    struct entry *e = found == NULL ? NULL : VIPL_CONTAINER(found, struct entry, memory);
+    struct entry *e = look_up(cache, wanted);
     if (e != NULL && cache->verifies && !vipl_frames_are(e->frames, wanted->first, wanted->end)) {
         vipl_log(VIPL_LOG_ERROR, "the registration cache found pages at %p that are not those registered",
                  (void *)wanted->first);
@@ -370,6 +411,76 @@ static struct entry *find_hit(struct vipl_cache *cache, struct wanted *wanted)
     }
     vipl_mutex_unlock(&cache->lock);
     return e;
+}
+
+static struct wanted wanted_of(void *address, size_t bytes, const VIP_MEM_ATTRIBUTES *attributes)
+{
+    return (struct wanted){.first = (uintptr_t)address,
+                           .end = (uintptr_t)address + bytes,
+                           .ptag = attributes->Ptag,
+                           .rights = (uint8_t)vipl_mem_rights(attributes)};
+}
+
+static bool is_registration(const struct vipl_cache *cache, const struct entry *e,
+                            const VIPX_REGISTRATION *registration)
+{
+    return e->cache == cache && e->handle == registration->Entry && e->users > 0 &&
+           e->region == registration->Handle;
+}
+
+/* --- the fast path: a hit and its release without a reference on the NIC handle --- */
+
+/* Locks the cache of a NIC handle; NULL: the NIC handle is not live, or has none. */
+static struct vipl_cache *lock_cache(void *nic_handle)
+{
+    const struct vipl_nic *nic = vipl_handle_find(VIPL_KIND_NIC, nic_handle);
+    struct vipl_cache *cache =
+        nic == NULL ? NULL : vipl_load_ptr(&nic->cache); /* pairs with publish_cache() */
+    if (cache == NULL) {
+        return NULL;
+    }
+    vipl_mutex_lock(&cache->lock);
+    if (cache->nic_handle != nic_handle) {
+        vipl_mutex_unlock(&cache->lock);
+        return NULL;
+    }
+    return cache;
+}
+
+bool vipl_cache_acquire_fast(void *nic_handle, void *address, size_t bytes,
+                             const VIP_MEM_ATTRIBUTES *attributes, VIPX_REGISTRATION *out)
+{
+    struct vipl_cache *cache = lock_cache(nic_handle);
+    if (cache == NULL) {
+        return false;
+    }
+    struct entry *e = NULL;
+    if (cache->watches && !cache->verifies && vipl_watch_is_current(cache->keeps_pages)) {
+        struct wanted wanted = wanted_of(address, bytes, attributes);
+        e = look_up(cache, &wanted);
+    }
+    if (e != NULL) {
+        use_entry(cache, e);
+        cache->statistics.Hits++;
+        *out = (VIPX_REGISTRATION){.Handle = e->region, .Entry = e->handle};
+    }
+    vipl_mutex_unlock(&cache->lock);
+    return e != NULL;
+}
+
+bool vipl_cache_release_fast(void *nic_handle, const VIPX_REGISTRATION *registration)
+{
+    struct entry *e = vipl_handle_find(VIPL_KIND_REGISTRATION, registration->Entry);
+    struct vipl_cache *cache = e == NULL ? NULL : lock_cache(nic_handle);
+    if (cache == NULL) {
+        return false;
+    }
+    bool stays = is_registration(cache, e, registration) && e->state == LIVE && vipl_list_empty(&cache->dead);
+    if (stays) {
+        stop_using(cache, e);
+    }
+    vipl_mutex_unlock(&cache->lock);
+    return stays;
 }
 
 /* --- misses --- */
@@ -471,7 +582,7 @@ static int watch_memory(const struct entry *e)
     return vipl_watch_add(e->memory.first & ~within, (e->memory.end + within) & ~within);
 }
 
-/* Enters a new entry into the table, and watches its memory, if it is to be cached. */
+/* Enters a new entry, which is to be cached, into the table, and watches its memory. */
 static void try_to_cache(struct vipl_cache *cache, struct entry *e, const struct wanted *wanted,
                          VIP_ULONG flags)
 {
@@ -547,10 +658,7 @@ VIP_RETURN vipl_cache_acquire(struct vipl_nic *nic, void *address, size_t bytes,
     if (cache == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    struct wanted wanted = {.first = (uintptr_t)address,
-                            .end = (uintptr_t)address + bytes,
-                            .ptag = attributes->Ptag,
-                            .rights = (uint8_t)vipl_mem_rights(attributes)};
+    struct wanted wanted = wanted_of(address, bytes, attributes);
     struct entry *e = cache->watches && (flags & VIPX_ONCE) == 0 ? find_hit(cache, &wanted) : NULL;
     VIP_RETURN rc = e != NULL ? VIP_SUCCESS : miss(cache, &wanted, attributes, flags, &e);
     if (rc == VIP_SUCCESS) {
@@ -567,8 +675,7 @@ VIP_RETURN vipl_cache_release(struct vipl_nic *nic, const VIPX_REGISTRATION *reg
         return VIP_INVALID_PARAMETER;
     }
     vipl_mutex_lock(&cache->lock);
-    bool is_its = e->cache == cache && e->handle == registration->Entry && e->users > 0 &&
-                  e->region == registration->Handle;
+    bool is_its = is_registration(cache, e, registration);
     if (is_its) {
         stop_using(cache, e);
     }

@@ -30,6 +30,13 @@ VIP_RETURN vipl_cache_acquire(struct vipl_nic *nic, void *address, size_t bytes,
                               const VIP_MEM_ATTRIBUTES *attributes, VIP_ULONG flags, VIPX_REGISTRATION *out);
 VIP_RETURN vipl_cache_release(struct vipl_nic *nic, const VIPX_REGISTRATION *registration);
 void vipl_cache_forget(struct vipl_nic *nic, uintptr_t first, uintptr_t end);
+/* acquire() and release() for the common case, without a reference on the NIC handle, which need
+ * not be a live one: memory that the cache has, and a region that stays in it. They take the
+ * cache's lock alone, allocate nothing and make no cancellation point. False, and nothing has
+ * happened: the case is another one. */
+bool vipl_cache_acquire_fast(void *nic_handle, void *address, size_t bytes,
+                             const VIP_MEM_ATTRIBUTES *attributes, VIPX_REGISTRATION *out);
+bool vipl_cache_release_fast(void *nic_handle, const VIPX_REGISTRATION *registration);
 /* Tells of all memory that has gone by calls that have returned. */
 void vipl_cache_statistics(struct vipl_nic *nic, VIPX_CACHE_STATISTICS *out);
 
