@@ -14,10 +14,11 @@
  * ones. The system tells the library of every call that takes private memory away (munmap(), mmap()
  * over it, mremap(), brk(), madvise(); userfaultfd(2) on Linux), and the region is not found any
  * more once that call has returned. This costs the program nothing but that those calls take some
- * microseconds more. Memory of which the system cannot tell that, for example of files, is
- * registered and deregistered each time; so is all memory where the system has no such watch or
- * does not allow it, and with the setting VIPL_PROGRESS=inline or #VIPX_INLINE, as the watch needs
- * a thread. That is slower, and never wrong. VIPX_CACHE_STATISTICS says how often, and why.
+ * microseconds more. Memory of VipxAllocShared() is found until VipxFreeShared(). Other memory of
+ * which the system cannot tell that it goes, for example of files, is registered and deregistered
+ * each time; so is all memory where the system has no such watch or does not allow it, and with the
+ * setting VIPL_PROGRESS=inline or #VIPX_INLINE, as the watch needs a thread. That is slower, and
+ * never wrong. VIPX_CACHE_STATISTICS says how often, and why.
  *
  * A program that discards pages by madvise(MADV_DONTNEED) must not acquire the same pages in
  * another thread meanwhile.

@@ -190,7 +190,7 @@ VIPL_API VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address
 
 /**
  * Drop this process's reference to such memory; the call that drops the last one frees it.
- * Deregister the regions in it before.
+ * Deregister the regions in it before; the registration caches of this process forget theirs.
  *
  * @param Address  From VipxAllocShared().
  * @return VIP_SUCCESS, or VIP_INVALID_PARAMETER if this process has no reference to memory that

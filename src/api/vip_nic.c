@@ -10,6 +10,7 @@
 #include "core/device.h"
 #include "core/mem.h"
 #include "core/nic.h"
+#include "share/client_blocks.h"
 #include "share/client_call.h"
 #include "vipl/version.h"
 #include "vipl/vipl.h"
@@ -78,9 +79,23 @@ VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
     return vipl_guard_enter() ? vipl_guard_leave(alloc_shared(Length, Address)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
+/* The caches forget the block before another process may get its memory. */
+static VIP_RETURN free_shared(VIP_PVOID Address)
+{
+    size_t bytes = vipl_share_remove_block(Address);
+    if (bytes > 0) {
+        vipl_cache_forget_everywhere((uintptr_t)Address, (uintptr_t)Address + bytes);
+    }
+    VIP_RETURN rc = vipl_share_free(Address);
+    if (rc != VIP_SUCCESS && bytes > 0) {
+        vipl_share_add_block(Address, bytes);
+    }
+    return rc;
+}
+
 VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
 {
-    return VIPL_SHARING && vipl_guard_enter() ? vipl_guard_leave(vipl_share_free(Address))
+    return VIPL_SHARING && vipl_guard_enter() ? vipl_guard_leave(free_shared(Address))
                                               : VIP_ERROR_NOT_SUPPORTED;
 }
 

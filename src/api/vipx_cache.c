@@ -4,6 +4,7 @@
 #include "base/handle.h"
 #include "core/cache.h"
 #include "core/nic.h"
+#include "share/client_blocks.h"
 #include "vipl/cache.h"
 
 static bool is_memory(VIP_PVOID address, VIP_ULONG length)
@@ -52,8 +53,9 @@ static VIP_RETURN acquire(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    VIP_ULONG stays = VIPL_SHARING && vipl_share_has_memory(Address, Length) ? VIPL_CACHE_STAYS : 0;
     VIP_RETURN rc = vipl_cache_acquire(nic, Address, Length, MemAttribs == NULL ? &none : MemAttribs,
-                                       Flags, Registration);
+                                       Flags | stays, Registration);
     vipl_nic_put(nic);
     return rc;
 }

@@ -141,16 +141,19 @@ static bool return_true(struct vipl_interval *interval, void *unused)
     return true;
 }
 
-/* Kills all entries that have any of the addresses. */
-static void kill_overlapping(struct vipl_cache *cache, uintptr_t first, uintptr_t end)
+/* Kills all entries that have any of the addresses. Returns false if there are none. */
+static bool kill_overlapping(struct vipl_cache *cache, uintptr_t first, uintptr_t end)
 {
     struct vipl_interval *found;
+    bool any = false;
     while ((found = vipl_intervals_overlapping(&cache->table, first, end, return_true, NULL)) != NULL) {
         struct entry *e = VIPL_CONTAINER(found, struct entry, memory);
         cache->statistics.Invalidated++;
         cache->statistics.InvalidatedInUse += e->users > 0 ? 1 : 0;
         kill_entry(cache, e);
+        any = true;
     }
+    return any;
 }
 
 /* --- the end of entries; no lock is held --- */
@@ -590,7 +593,7 @@ static void try_to_cache(struct vipl_cache *cache, struct entry *e, const struct
     bool rounds = wanted->rights == 0 || (flags & VIPX_WHOLE_PAGES) != 0;
     bool entered = enter_table(cache, e, rounds);
     end_dead(cache); /* those that were evicted */
-    int error = entered ? watch_memory(e) : 0;
+    int error = entered && (flags & VIPL_CACHE_STAYS) == 0 ? watch_memory(e) : 0;
     if (error != 0) {
         leave_table(cache, e, wanted, error);
     }
@@ -695,6 +698,36 @@ void vipl_cache_forget(struct vipl_nic *nic, uintptr_t first, uintptr_t end)
         kill_overlapping(cache, first, end);
         vipl_mutex_unlock(&cache->lock);
         end_dead(cache);
+    }
+}
+
+/* Kills the entries of one cache that have any of the addresses, and sets *nic_handle to whose
+ * cache it is. Returns false if no cache has such entries. */
+static bool kill_in_one(uintptr_t first, uintptr_t end, void **nic_handle)
+{
+    bool any = false;
+    vipl_mutex_lock(&list_lock);
+    for (struct vipl_list *l = caches.next; l != &caches && !any; l = l->next) {
+        struct vipl_cache *cache = VIPL_CONTAINER(l, struct vipl_cache, link);
+        vipl_mutex_lock(&cache->lock);
+        any = kill_overlapping(cache, first, end);
+        *nic_handle = cache->nic_handle;
+        vipl_mutex_unlock(&cache->lock);
+    }
+    vipl_mutex_unlock(&list_lock);
+    return any;
+}
+
+/* The lock of the list is not held while regions end, which may wait for a device. */
+void vipl_cache_forget_everywhere(uintptr_t first, uintptr_t end)
+{
+    void *nic_handle = NULL;
+    while (kill_in_one(first, end, &nic_handle)) {
+        struct vipl_nic *nic = vipl_nic_get(nic_handle);
+        if (nic != NULL) {                        /* otherwise it is closing, and ends its regions itself */
+            end_dead(vipl_load_ptr(&nic->cache)); /* pairs with publish_cache() */
+            vipl_nic_put(nic);
+        }
     }
 }
 

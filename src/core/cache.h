@@ -24,12 +24,18 @@
 
 struct vipl_nic;
 
+/* For vipl_cache_acquire(), beside the flags of the program: the memory is the library's own, and
+ * nothing takes its pages away before a call of vipl_cache_forget_everywhere(). */
+#define VIPL_CACHE_STAYS ((VIP_ULONG)1 << 31)
+
 /* Bodies of the calls of vipl/cache.h, whose arguments are checked but for the contents of
  * *registration. The caller has a reference on the NIC handle, and no lock. */
 VIP_RETURN vipl_cache_acquire(struct vipl_nic *nic, void *address, size_t bytes,
                               const VIP_MEM_ATTRIBUTES *attributes, VIP_ULONG flags, VIPX_REGISTRATION *out);
 VIP_RETURN vipl_cache_release(struct vipl_nic *nic, const VIPX_REGISTRATION *registration);
 void vipl_cache_forget(struct vipl_nic *nic, uintptr_t first, uintptr_t end);
+/* The same for all caches of the process. */
+void vipl_cache_forget_everywhere(uintptr_t first, uintptr_t end);
 /* acquire() and release() for the common case, without a reference on the NIC handle, which need
  * not be a live one: memory that the cache has, and a region that stays in it. They take the
  * cache's lock alone, allocate nothing and make no cancellation point. False, and nothing has

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "share/client.h"
+#include "share/client_blocks.h"
 #include "share/client_events.h"
 #include "share/client_post.h"
 
@@ -187,6 +188,9 @@ VIP_RETURN vipl_share_alloc(VIP_ULONG length, bool fork_handlers, void **out)
     }
     if (rc == VIP_SUCCESS) {
         *out = a.address;
+        /* a block has whole units, whose sum is less than the heap */
+        vipl_share_add_block(a.address,
+                             ((size_t)length + VIPL_SHARE_PAGE - 1) / VIPL_SHARE_PAGE * VIPL_SHARE_PAGE);
     }
     return rc;
 }

@@ -247,6 +247,53 @@ TEST_CASE("memory of files is registered each time", "[VipxAcquireMem][cache][po
     shmdt(segment);
 }
 
+TEST_CASE("shared memory is cached for as long as the process has a reference to it",
+          "[VipxAcquireMem][VipxFreeShared][cache][posix][sharing][watch]")
+{
+    constexpr size_t kUnit = 65536;
+    const CachingNic nic, other;
+    VIP_PVOID block = nullptr;
+    REQUIRE_VIP(VipxAllocShared(2 * kUnit - 1, &block));
+    auto *const memory = static_cast<unsigned char *>(block);
+    const VIP_MEM_HANDLE all = nic.cache(memory, 2 * kUnit);
+    EXPECT_EQ(all, nic.cache(memory + kUnit, 100));
+    const VIPX_REGISTRATION used = other.acquire(memory, kUnit);
+    EXPECT(!nic.has(memory, 2 * kUnit + 1)); // beyond the block: each time
+    EXPECT(!nic.has(memory, 2 * kUnit + 1));
+    EXPECT_EQ(2u, nic.statistics().NotCachedKind);
+    REQUIRE_RC(VIP_INVALID_PARAMETER, VipxFreeShared(memory + kUnit));
+    EXPECT_EQ(all, nic.cache(memory, kUnit));
+    REQUIRE_VIP(VipxFreeShared(block));
+    expect_ended(nic, memory, all);
+    EXPECT_EQ(0u, nic.statistics().Regions);
+    EXPECT_EQ(1u, other.statistics().InvalidatedInUse);
+    other.release(used);
+    expect_ended(other, memory, used.Handle);
+    EXPECT(!nic.has(memory, kUnit)); // which is no block now
+    EXPECT(!nic.has(memory, kUnit));
+}
+
+TEST_CASE("a forked child caches shared memory that it has inherited, for itself",
+          "[VipxAcquireMem][VipxFreeShared][cache][posix][fork][sharing][watch]")
+{
+    const CachingNic nic;
+    VIP_PVOID block = nullptr;
+    REQUIRE_VIP(VipxAllocShared(1, &block));
+    nic.cache(block, kPage);
+    Forked child([&](const ParentLine &) {
+        const CachingNic own;
+        EXPECT(!own.has(block, kPage));
+        EXPECT(own.has(block, kPage));
+        REQUIRE_VIP(VipxFreeShared(block));
+        EXPECT(!own.has(block, kPage));
+        EXPECT(!own.has(block, kPage));
+    });
+    child.finish();
+    EXPECT(nic.has(block, kPage)); // though the child has dropped its reference
+    REQUIRE_VIP(VipxFreeShared(block));
+    EXPECT(!nic.has(block, kPage));
+}
+
 TEST_CASE("forgotten memory is not found, and what is idle ends at once",
           "[VipxForgetMem][cache][posix][watch]")
 {
