@@ -2,8 +2,9 @@
 /*
  * P3.2 and P3.3: what the registration cache costs and gives, in wall time, beside the paper's
  * pin-down cache: a hit and a miss; and the bandwidth of RDMA Write from a buffer that is acquired
- * for each transfer, of which a given part are hits, beside a buffer that was registered once. Two
- * VIs of this process, one transfer at a time. The rates of a round are measured in turn, so that a
+ * for each transfer, of which a given part are hits, beside a buffer that was registered once. One
+ * transfer at a time, between two VIs of this process or, with --processes, of two: the target then
+ * takes nothing of the CPU time of the cache. The rates of a round are measured in turn, so that a
  * busy machine delays all alike; a figure is the median of the rounds.
  */
 #include <getopt.h>
@@ -31,7 +32,8 @@ enum { RATES = sizeof(rates) / sizeof(rates[0]) };
 
 /* Two connected VIs: the first one writes into memory of the other one's. */
 struct pair {
-    struct ends ends;      /* memory: descriptors; the target of the writes */
+    struct ends ends;      /* memory: descriptors; the target of the writes, without --processes */
+    struct ends_far far;   /* the target: of the second end, in this process or another */
     unsigned char *source; /* MOST_BYTES of private memory */
     VIP_MEM_HANDLE once;   /* its registration for REGISTERED_ONCE */
 };
@@ -39,6 +41,7 @@ struct pair {
 struct options {
     const char *device;
     bool json;
+    bool processes;
 };
 
 static double now_us(void)
@@ -51,10 +54,12 @@ static double now_us(void)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-static bool create(struct pair *pair, const char *device)
+static const VIP_VI_ATTRIBUTES vi_attributes = {
+    VIP_SERVICE_RELIABLE_DELIVERY, MOST_BYTES, NULL, NULL, VIP_TRUE, VIP_FALSE};
+
+static bool create(struct pair *pair, const char *device, int ends)
 {
-    VIP_VI_ATTRIBUTES attributes = {
-        VIP_SERVICE_RELIABLE_DELIVERY, MOST_BYTES, NULL, NULL, VIP_TRUE, VIP_FALSE};
+    VIP_VI_ATTRIBUTES attributes = vi_attributes;
     void *source = mmap(NULL, MOST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (source == MAP_FAILED) {
@@ -62,7 +67,7 @@ static bool create(struct pair *pair, const char *device)
     }
     pair->source = source;
     memset(source, 1, MOST_BYTES);
-    for (int end = 0; end < 2; end++) {
+    for (int end = 0; end < ends; end++) {
         if (!tool_open(device, &pair->ends.nic[end]) ||
             !tool_mem_create(pair->ends.nic[end], end == 0 ? PAGE : MOST_BYTES, end == 1, false,
                              &pair->ends.memory[end]) ||
@@ -73,6 +78,24 @@ static bool create(struct pair *pair, const char *device)
     }
     return ends_right("VipRegisterMem",
                       VipRegisterMem(pair->ends.nic[0], pair->source, MOST_BYTES, NULL, &pair->once));
+}
+
+/* Makes both ends, and connects them. */
+static bool start(struct pair *pair, const struct options *options)
+{
+    if (options->processes) {
+        pair->far.attributes = &vi_attributes;
+        pair->far.device = options->device;
+        pair->far.bytes = MOST_BYTES;
+        return ends_far_start(&pair->far) && create(pair, options->device, 1) &&
+               ends_far_connect(&pair->ends, &pair->far);
+    }
+    if (!create(pair, options->device, 2) || !ends_connect(&pair->ends)) {
+        return false;
+    }
+    pair->far.address = (uintptr_t)pair->ends.memory[1].base;
+    pair->far.handle = pair->ends.memory[1].handle;
+    return true;
 }
 
 /* ---- hit and miss ---------------------------------------------------------------------------- */
@@ -168,8 +191,8 @@ static bool write_once(const struct pair *pair, VIP_MEM_HANDLE handle, size_t by
     desc->CS.SegCount = 2;
     desc->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
     desc->CS.Length = (VIP_UINT32)bytes;
-    desc->DS[0].Remote.Data.AddressBits = (uintptr_t)pair->ends.memory[1].base;
-    desc->DS[0].Remote.Handle = pair->ends.memory[1].handle;
+    desc->DS[0].Remote.Data.AddressBits = pair->far.address;
+    desc->DS[0].Remote.Handle = pair->far.handle;
     desc->DS[1].Local.Data.AddressBits = (uintptr_t)pair->source;
     desc->DS[1].Local.Handle = handle;
     desc->DS[1].Local.Length = (VIP_UINT32)bytes;
@@ -177,7 +200,9 @@ static bool write_once(const struct pair *pair, VIP_MEM_HANDLE handle, size_t by
         return false;
     }
     while ((rc = VipSendDone(pair->ends.vi[0], &desc)) == VIP_NOT_DONE) {
-        VipRecvDone(pair->ends.vi[1], &desc); /* the other end makes progress */
+        if (pair->ends.vi[1] != NULL) { /* the other end makes progress */
+            VipRecvDone(pair->ends.vi[1], &desc);
+        }
     }
     return ends_right("a completion", rc);
 }
@@ -228,7 +253,8 @@ static bool show_bandwidth(const struct pair *pair, const struct options *option
     for (int i = 0; i < RATES; i++) {
         medians[i] = table_percentile(samples[i], ROUNDS, 50);
     }
-    snprintf(title, sizeof(title), "P3.3 RDMA Write, %zu bytes, by hits of the cache", bytes);
+    snprintf(title, sizeof(title), "P3.3 RDMA Write, %zu bytes%s, by hits of the cache", bytes,
+             options->processes ? ", two processes" : "");
     table_begin(title, TABLE_WALL, "MB/s", options->json);
     for (int i = 0; i < RATES; i++) {
         table_row(names[i], paper[i], medians[i], "registered once",
@@ -246,29 +272,33 @@ static bool run(struct pair *pair, const struct options *options)
     static const double none[RATES] = {TABLE_NONE, TABLE_NONE, TABLE_NONE, TABLE_NONE, TABLE_NONE};
     static const double paper[RATES] = {40, TABLE_NONE, TABLE_NONE, TABLE_NONE, 109};
 
-    return create(pair, options->device) && ends_connect(&pair->ends) && show_costs(pair, options) &&
-           show_bandwidth(pair, options, PAGE, none) && show_bandwidth(pair, options, 2 * PAGE, paper) &&
+    return start(pair, options) && show_costs(pair, options) && show_bandwidth(pair, options, PAGE, none) &&
+           show_bandwidth(pair, options, 2 * PAGE, paper) &&
            show_bandwidth(pair, options, MOST_BYTES / 16, none);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"device", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"device", required_argument, NULL, 'd'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"processes", no_argument, NULL, 'p'},
+                                          {NULL, 0, NULL, 0}};
     struct options options = {.device = "loopback"};
     struct pair pair;
     int option;
 
     tool_name = "vipl-bench-p3-cache";
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (option != 'd' && option != 'j') {
+        if (option != 'd' && option != 'j' && option != 'p') {
             return TOOL_USAGE;
         }
         options.device = option == 'd' ? optarg : options.device;
         options.json = options.json || option == 'j';
+        options.processes = options.processes || option == 'p';
     }
     memset(&pair, 0, sizeof(pair));
     bool good = run(&pair, &options);
     ends_destroy(&pair.ends);
+    ends_far_stop(&pair.far);
     return good ? TOOL_OK : TOOL_FAILED;
 }
