@@ -284,6 +284,7 @@ void run(CORBA::ORB_ptr orb, Sample::Service_ptr service, const std::string &fil
         {"threads", [&] { in_threads(n, [&](int) { many(service, 30); }); }},
         {"until-gone", [&] { until_gone(service); }},
         {"at-once", [&] { in_threads(n, [&](int) { service->slow(1000); }); }},
+        {"meet", [&] { in_threads(n, [&](int) { service->meet(static_cast<CORBA::ULong>(n)); }); }},
         {"caller",
          [&] {
              CORBA::String_var caller = service->caller();

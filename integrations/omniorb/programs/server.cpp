@@ -4,8 +4,10 @@
 // The reference is persistent: a server that is started again in the same place has the same one.
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -58,6 +60,13 @@ class Servant : public POA_Sample::Service {
         std::this_thread::sleep_for(std::chrono::milliseconds(ms));
         return ms;
     }
+    void meet(CORBA::ULong count) override
+    {
+        std::unique_lock<std::mutex> guard(meeting_);
+        const CORBA::ULong last = (met_++ / count + 1) * count;
+        all_met_.notify_all();
+        all_met_.wait(guard, [&] { return met_ >= last; });
+    }
     CORBA::ULong call_back(Sample::Callback_ptr to, CORBA::ULong times) override
     {
         CORBA::ULong sum = 0;
@@ -79,6 +88,9 @@ class Servant : public POA_Sample::Service {
     void stop() override { orb->shutdown(false); }
 
     std::atomic<CORBA::ULong> count_{0};
+    std::mutex meeting_;
+    std::condition_variable all_met_; // of met_, with meeting_
+    CORBA::ULong met_ = 0;            // calls of meet() so far; guarded by meeting_
 };
 
 PortableServer::POA_ptr make_poa()

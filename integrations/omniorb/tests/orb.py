@@ -354,7 +354,7 @@ def case_at_once(orb):
     with orb.server() as (process, file):
         for clients in (1, 4):
             each = orb.count // clients
-            processes = [orb.begin(file, 'at-once', each, maxGIOPConnectionPerServer=each) for _ in range(clients)]
+            processes = [orb.begin(file, 'meet', each, maxGIOPConnectionPerServer=each) for _ in range(clients)]
             for client in processes:
                 end_of(client)
         stop(orb, process, file)
