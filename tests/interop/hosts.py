@@ -4,6 +4,7 @@
 They have no names and nothing is left of them, however the test ends. A program is put into one before it
 starts, or enters it by its path. Needs root, and says so.
 """
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -58,6 +59,17 @@ class Host:
         """In a child, before it starts its program; or for good."""
         call(libc.setns, self.space, CLONE_NEWNET)
 
+    @contextlib.contextmanager
+    def entered(self):
+        """This thread is in it for a while."""
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self.enter()
+        try:
+            yield
+        finally:
+            call(libc.setns, home, CLONE_NEWNET)
+            os.close(home)
+
     def start(self, *command, env=None, **more):
         full = dict(os.environ, PATH=path(), **(env or {}))
         return subprocess.Popen(command, env=full, preexec_fn=self.enter, **more)
@@ -104,10 +116,7 @@ def cable(one, two, mtu=1500):
 
 def tunnel(host, name):
     """An interface whose packets are this process': a descriptor that gives and takes one at a time."""
-    home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    host.enter()
-    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))  # TUNSETIFF: TUN, no header
-    call(libc.setns, home, CLONE_NEWNET)
-    os.close(home)
+    with host.entered():
+        device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.ioctl(device, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1001))  # TUNSETIFF: TUN, no header
     return device

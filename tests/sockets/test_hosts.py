@@ -6,6 +6,7 @@ test_hosts.py FOLDER-OF-THE-PROGRAMS DEVICE SCENE...    DEVICE: tcp or rnic; SCE
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,35 @@ def watched(process):
     timer.daemon = True
     timer.start()
     return timer
+
+
+def has_ended(process, seconds):
+    """Whether it ends within a moment."""
+    try:
+        process.wait(seconds)
+        return True
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def link_events(host):
+    """A socket to which the kernel tells each change of the host's interfaces from now on."""
+    with host.entered():
+        events = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    events.bind((0, 1))  # RTMGRP_LINK
+    events.settimeout(LIMIT_S)
+    return events
+
+
+def carries(host):
+    shown = host.run("ip", "link", "show", "v0")
+    return ",LOWER_UP" in shown and "state UP" in shown
+
+
+def packets_without_route(host):
+    """Packets that programs of the host have sent while no interface led to where they were to go: they are lost."""
+    names, values = [line.split() for line in host.run("cat", "/proc/net/snmp").splitlines() if line.startswith("Ip:")]
+    return int(values[names.index("OutNoRoutes")])
 
 
 class Program:
@@ -124,9 +154,8 @@ class Net:
             self.env[side] = {"VIPL_RNIC": path, "VIPL_RNIC_HOSTS": names}
             end = time.monotonic() + LIMIT_S
             while not os.path.exists(path):
-                if process.poll() is not None or time.monotonic() > end:
+                if has_ended(process, 0.01) or time.monotonic() > end:
                     sys.exit("FAILED: the adapter does not serve")
-                time.sleep(0.01)
 
     def rules_file(self, text):
         self.count += 1
@@ -137,12 +166,13 @@ class Net:
 
     def await_link(self):
         """Until both interfaces carry: before that the device tcp does not take their addresses."""
-        end = time.monotonic() + LIMIT_S
-        while not all(",LOWER_UP" in host.run("ip", "link", "show", "v0") and "state UP" in host.run("ip", "link", "show", "v0")
-                      for host in self.hosts.values()):
-            if time.monotonic() > end:
-                sys.exit("HUNG: the interfaces have no link")
-            time.sleep(0.01)
+        for host in self.hosts.values():
+            with link_events(host) as events:
+                while not carries(host):
+                    try:
+                        events.recv(65536)
+                    except socket.timeout:
+                        sys.exit("HUNG: the interfaces have no link")
 
     def link(self, state):
         self.hosts[CLIENT].run("ip", "link", "set", "v0", state)
@@ -254,8 +284,12 @@ def link(net):
     server, client = Server(net, net.listen, env=limit), Client(net, net.connect, env=limit)
     checks.that([client.do("open"), client.do("echo", 1000)] == ["open", "right"], "a connection before the link is gone")
     net.link("down")
+    lost = packets_without_route(net.hosts[CLIENT])
     client.tell("echo", 2000)
-    time.sleep(0.2)  # nothing tells when the bytes have been lost
+    end = time.monotonic() + LIMIT_S
+    while packets_without_route(net.hosts[CLIENT]) == lost:
+        if time.monotonic() > end:
+            sys.exit("HUNG: the bytes are not sent while the link is gone")
     net.link("up")
     checks.that(client.line() == "right", "the bytes come when the link is back")
     net.link("down")
