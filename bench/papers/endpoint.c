@@ -19,6 +19,13 @@ void endpoint_must(const char *what, int error)
     }
 }
 
+uint8_t *endpoint_device_memory(struct vipl_rnic *rnic, enum vipl_rnic_memory kind, uint32_t bytes)
+{
+    void *memory = NULL;
+    endpoint_must("alloc_memory", vipl_rnic_alloc_memory(rnic, bytes, kind, rnic, &memory));
+    return memory;
+}
+
 void endpoint_init(struct endpoint *end, struct vipl_rnic *rnic, uint32_t bytes, uint8_t *memory)
 {
     memset(end, 0, sizeof(*end));

@@ -29,6 +29,8 @@ struct endpoint {
 /* Ends the process if `error`, an errno value, is not 0. */
 void endpoint_must(const char *what, int error);
 
+/* Allocates memory of the card, which lives as long as the function is open. */
+uint8_t *endpoint_device_memory(struct vipl_rnic *rnic, enum vipl_rnic_memory kind, uint32_t bytes);
 /* `memory`: where; NULL: memory of its own. */
 void endpoint_init(struct endpoint *end, struct vipl_rnic *rnic, uint32_t bytes, uint8_t *memory);
 /* The queue pair ends, and what it had; the function stays open. */

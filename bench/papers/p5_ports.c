@@ -40,7 +40,7 @@ static void path_init(struct path *path, bool device)
     }
     endpoint_init(&path->first, path->rnics[0], MESSAGE_BYTES, NULL);
     endpoint_init(&path->through, path->rnics[1], MESSAGE_BYTES,
-                  device ? sim_function(path->sim, 1)->device : NULL);
+                  device ? endpoint_device_memory(path->rnics[1], VIPL_RNIC_DRAM, MESSAGE_BYTES) : NULL);
     endpoint_init(&path->on, path->rnics[1], MESSAGE_BYTES, path->through.memory);
     endpoint_init(&path->last, path->rnics[2], MESSAGE_BYTES, NULL);
     endpoint_connect(&path->first, &path->through);

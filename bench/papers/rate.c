@@ -25,12 +25,13 @@ uint32_t rate_mtu(uint32_t frame_bytes)
     return frame_bytes + VIPL_DDP_TAGGED_BYTES + EFE_HEADER_BYTES + EFE_CRC_BYTES;
 }
 
-/* The place of one of the areas of `bytes` bytes in a card's device memory; NULL: host memory. */
-static uint8_t *place_of(const struct traffic *traffic, unsigned card, unsigned area)
+/* Memory for one end in a card; NULL: host memory. */
+static uint8_t *place_of(const struct traffic *traffic, unsigned card)
 {
     const struct rate_setup *setup = traffic->setup;
-    uint32_t offset = (setup->memory == RATE_SRAM ? SIM_DRAM_BYTES : 0) + area * setup->bytes;
-    return setup->memory == RATE_HOST ? NULL : sim_function(traffic->sim, card)->device + offset;
+    enum vipl_rnic_memory kind = setup->memory == RATE_SRAM ? VIPL_RNIC_SRAM : VIPL_RNIC_DRAM;
+    return setup->memory == RATE_HOST ? NULL
+                                      : endpoint_device_memory(traffic->rnics[card], kind, setup->bytes);
 }
 
 static void traffic_init(struct traffic *traffic, const struct rate_setup *setup)
@@ -45,9 +46,8 @@ static void traffic_init(struct traffic *traffic, const struct rate_setup *setup
     for (unsigned i = 0; i < traffic->directions; i++) {
         unsigned here = setup->one_card ? 0 : i;
         unsigned there = setup->one_card ? 0 : 1 - i;
-        endpoint_init(&traffic->from[i], traffic->rnics[here], setup->bytes, place_of(traffic, here, 2 * i));
-        endpoint_init(&traffic->to[i], traffic->rnics[there], setup->bytes,
-                      place_of(traffic, there, 2 * i + 1));
+        endpoint_init(&traffic->from[i], traffic->rnics[here], setup->bytes, place_of(traffic, here));
+        endpoint_init(&traffic->to[i], traffic->rnics[there], setup->bytes, place_of(traffic, there));
         endpoint_connect(&traffic->from[i], &traffic->to[i]);
         memset(traffic->from[i].memory, 0x5A + (int)i, setup->bytes);
     }
