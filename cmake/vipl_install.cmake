@@ -14,6 +14,14 @@ install(TARGETS ${targets} EXPORT vipl
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+if(VIPL_BUILD_DM)
+    install(TARGETS ${vipl_dm_targets} EXPORT vipl
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
+if(VIPL_BUILD_DM)
+    install(FILES docs/rnic/traffic.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/rnic COMPONENT development)
+endif()
 install(EXPORT vipl NAMESPACE vipl:: FILE vipl-targets.cmake DESTINATION ${package_dir} COMPONENT development)
 configure_package_config_file(cmake/vipl-config.cmake.in ${PROJECT_BINARY_DIR}/vipl-config.cmake
                               INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
@@ -50,7 +58,11 @@ if(VIPL_BACKEND_TCP)
         string(APPEND pc_private_libs " -luv")
     endif()
 endif()
-foreach(name IN ITEMS vipl vipl-compat)
+set(pc_names vipl vipl-compat)
+if(VIPL_BUILD_DM)
+    list(APPEND pc_names vipl-dm)
+endif()
+foreach(name IN LISTS pc_names)
     configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
             COMPONENT development)
@@ -75,7 +87,7 @@ endif()
 
 # Tools, found beside the library wherever the tree is put.
 set(tools "")
-foreach(tool IN ITEMS vipl-info vipl-ping vipl-perf vipl-run vipl-rnic-log vipl-conformance)
+foreach(tool IN ITEMS vipl-info vipl-ping vipl-perf vipl-run vipl-rnic-log vipl-gen vipl-cap vipl-conformance)
     if(TARGET ${tool})
         list(APPEND tools ${tool})
     endif()
@@ -92,9 +104,13 @@ if(tools)
     if(TARGET "${maybe}")
         install(TARGETS ${maybe} OPTIONAL RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
     endif()
+    set(not_installed_pages "")
+    if(NOT TARGET vipl-gen)
+        set(not_installed_pages PATTERN "vipl-gen.1" EXCLUDE PATTERN "vipl-cap.1" EXCLUDE)
+    endif()
     if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
         install(DIRECTORY tools/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools
-                FILES_MATCHING PATTERN "*.1")
+                FILES_MATCHING PATTERN "*.1" ${not_installed_pages})
     endif()
 endif()
 

@@ -52,6 +52,11 @@ option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level}
 option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf, vipl-run and vipl-rnic-log" ${vipl_top_level})
 option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_top_level})
 option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
+set(vipl_has_dm OFF)
+if(vipl_top_level AND vipl_is_linux AND VIPL_BUILD_TOOLS)
+    set(vipl_has_dm ON)
+endif()
+option(VIPL_BUILD_DM "Build libvipldm, and with the tools vipl-gen and vipl-cap, which send and receive recorded packets (Linux)" ${vipl_has_dm})
 # The ORB's transport is built where its headers for transports are.
 find_path(VIPL_OMNIORB_INCLUDE omniORB4/internal/SocketCollection.h)
 mark_as_advanced(VIPL_OMNIORB_INCLUDE)

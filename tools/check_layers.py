@@ -26,6 +26,7 @@ ROOMS = {
     'src/base': {'base', 'os'},
     'src/stream': {'stream', 'base', 'os'},
     'src/sockets': {'sockets', 'stream', 'base', 'os'},
+    'src/dm': {'dm'},
     'src/iwarp': {'iwarp'},
     'src/rnic': {'rnic'},
     # The model of the card: what the card does, above the wire protocol with its switch and its bad wires.
@@ -54,12 +55,13 @@ MODEL = {'src/backends/rnic/pci/inproc.c': {'devices/rnic/card/card.h'}}
 TOOLS = {'tools/run_stats.c': {'sockets/stats.h'}}
 # Rooms that do not know VIPL.
 NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic/card', 'src/devices/rnic/efe', 'src/backends/rnic/verbs', 'src/backends/rnic/pci')
-# Rooms that are about the system's own calls: the services of the library, and the sockets of programs that do not know it.
-OF_THE_SYSTEM = ('src/os', 'src/sockets')
-INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'stream', 'sockets', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
+# Rooms that are about the system's own calls: the services of the library, the sockets of programs that do not know it, and a library
+# that does without the rest.
+OF_THE_SYSTEM = ('src/os', 'src/sockets', 'src/dm')
+INSIDE = {'api', 'core', 'base', 'dm', 'share', 'server', 'hook', 'stream', 'sockets', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
 
 # Where the build lists the sources of src.
-LISTS = ('CMakeLists.txt', 'cmake/vipl_os.cmake')
+LISTS = ('CMakeLists.txt', 'cmake/vipl_os.cmake', 'cmake/vipl_dm.cmake')
 
 # The C library's headers that need no operating system, for everything outside src/os, and for src/os/any.
 STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',
@@ -250,6 +252,8 @@ SAMPLES = {
     'src/server/calls.c': ['#include "core/sink.h"', '#include "server/heap.h"',
                            '#include "core/vi.h" @@ src/server does not include this',
                            '#include "share/client.h" @@ src/server does not include this'],
+    'src/dm/good.c': ['#include <pthread.h>', '#include "dm/store.h"', '#include "vipl/device_memory.h"', 'free(p);'],
+    'src/dm/bad.c': ['#include "os/os.h" @@ src/dm does not include this'],
     'src/base/bad.c': ['#include "core/vi.h" @@ src/base does not include this'],
     'src/os/any/good.c': ['#include <errno.h>', '#include "os/os.h"', 'free(p);'],
     'src/os/any/bad.c': ['#include <sys/mman.h> @@ system header outside src/os', '#ifdef __linux__ @@ operating system asked for'],
@@ -329,6 +333,8 @@ def self_test():
                        'vipl_backend(rnic rnic.c verbs/cq.c pci/inproc.c pci/vfio.c)\n'
                        'vipl_layer(src/vfio_user message.c)\nvipl_part(part src/adapter dma.c)\n')
         os.makedirs(os.path.join(root, 'cmake'))
+        with open(os.path.join(root, 'cmake/vipl_dm.cmake'), 'w', encoding='utf-8') as file:
+            file.write('# SPDX-License-Identifier: MIT\nvipl_part(part src/dm good.c bad.c)\n')
         with open(os.path.join(root, 'cmake/vipl_os.cmake'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/os/any good.c bad.c)\nvipl_layer(src/os/posix good.c bad.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:

@@ -57,6 +57,7 @@ for compiler in "$@"; do
         try "$compiler" "$language" "$standard" vipl/posix.h
         try "$compiler" "$language" "$standard" vipl/posix.h -D_POSIX_C_SOURCE=200809L
         try "$compiler" "$language" "$standard" vipl/cache.h
+        try "$compiler" "$language" "$standard" vipl/device_memory.h
         case $standard in
             c++17 | c++2*) try "$compiler" "$language" "$standard" vipl/vipl.hpp ;;
         esac

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+# libvipldm: recorded packets between a store, memory and a port. A library of its own, which needs nothing of libvipl. Its targets are
+# vipl_dm_shared and vipl_dm_static (vipl::dm_shared, vipl::dm_static), and vipl::dm, the one that programs take.
+
+# io_uring, through liburing, where it is; else a thread moves chunks.
+find_path(VIPL_LIBURING_INCLUDE liburing.h)
+find_library(VIPL_LIBURING_LIBRARY uring)
+mark_as_advanced(VIPL_LIBURING_INCLUDE VIPL_LIBURING_LIBRARY)
+set(vipl_dm_uring 0)
+set(vipl_dm_libraries Threads::Threads)
+set(vipl_dm_pc_libraries "-pthread")
+if(VIPL_LIBURING_INCLUDE AND VIPL_LIBURING_LIBRARY)
+    set(vipl_dm_uring 1)
+    list(APPEND vipl_dm_libraries $<BUILD_INTERFACE:${VIPL_LIBURING_LIBRARY}> $<INSTALL_INTERFACE:uring>)
+    string(APPEND vipl_dm_pc_libraries " -luring")
+else()
+    message(STATUS "VIPL: libvipldm moves chunks by a thread, because liburing was not found")
+endif()
+
+vipl_part(vipl_dm_objects src/dm
+    capture.c
+    capture_open.c
+    clock.c
+    index.c
+    index_file.c
+    memory.c
+    memory_ram.c
+    output.c
+    pace.c
+    path.c
+    pcap.c
+    pcapng.c
+    port.c
+    port_packet.c
+    queue_thread.c
+    reason.c
+    recording.c
+    section.c
+    sender.c
+    sender_chunks.c
+    sender_open.c
+    slot.c
+    store.c
+    store_file.c)
+if(vipl_dm_uring)
+    vipl_part(vipl_dm_objects src/dm queue_uring.c)
+    target_include_directories(vipl_dm_objects SYSTEM PRIVATE ${VIPL_LIBURING_INCLUDE})
+endif()
+target_compile_definitions(vipl_dm_objects PRIVATE VIPL_DM_URING=${vipl_dm_uring})
+
+# vipl_dm_library(<shared|static> <SHARED|STATIC>)
+function(vipl_dm_library kind type)
+    set(target vipl_dm_${kind})
+    add_library(${target} ${type} $<TARGET_OBJECTS:vipl_dm_objects>)
+    add_library(vipl::dm_${kind} ALIAS ${target})
+    vipl_own(${target})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME vipldm EXPORT_NAME dm_${kind} LINKER_LANGUAGE C)
+    vipl_public_includes(${target} include "")
+    target_link_libraries(${target} PRIVATE ${vipl_dm_libraries})
+    if(type STREQUAL "SHARED")
+        set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+        if(VIPL_LINKER_HAS_VERSION_SCRIPT)
+            target_link_options(${target} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/vipl_dm.map)
+            set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/vipl_dm.map)
+        endif()
+    endif()
+endfunction()
+set(vipl_dm_targets vipl_dm)
+if(VIPL_BUILD_SHARED)
+    vipl_dm_library(shared SHARED)
+    list(APPEND vipl_dm_targets vipl_dm_shared)
+endif()
+if(VIPL_BUILD_STATIC)
+    vipl_dm_library(static STATIC)
+    list(APPEND vipl_dm_targets vipl_dm_static)
+endif()
+add_library(vipl_dm INTERFACE)
+add_library(vipl::dm ALIAS vipl_dm)
+set_target_properties(vipl_dm PROPERTIES EXPORT_NAME dm)
+target_link_libraries(vipl_dm INTERFACE vipl_dm_${vipl_default})

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory that packets are in. A kind is a table of operations in a file of its own
+ * (memory_ram.c). `base` is where the CPU sees the memory; of memory that is not main memory the
+ * CPU writes a few aligned words per packet, and does not read.
+ */
+#ifndef VIPL_DM_MEMORY_H
+#define VIPL_DM_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vipl/device_memory.h"
+
+struct dm_memory;
+
+struct dm_memory_kind {
+    const char *name;
+    bool is_main; /* main memory: the kernel and the CPU may copy from and to it */
+    int (*open)(const char *argument, uint64_t bytes, struct dm_memory **memory,
+                struct vipl_dm_reason *reason);
+    void (*close)(struct dm_memory *memory);
+};
+
+/* Does not change from open to close. */
+struct dm_memory {
+    const struct dm_memory_kind *kind;
+    uint8_t *base; /* at the start of a page */
+    uint64_t bytes;
+    char text[96]; /* for --explain */
+};
+
+/* Opens the memory that `name` names, NULL: ram. `refusal` says why the port or the store needs
+ * main memory, or is NULL; with `allow_ram`, memory that cannot serve is replaced by ram. */
+int dm_memory_open(const char *name, uint64_t bytes, const char *refusal, bool allow_ram,
+                   struct dm_memory **memory, struct vipl_dm_reason *reason);
+void dm_memory_close(struct dm_memory *memory); /* does nothing for NULL */
+
+extern const struct dm_memory_kind dm_memory_ram;
+
+#endif
