@@ -53,6 +53,6 @@ struct vipl_dm_capture {
 
 /* The parts become the capture's, also if it fails. Opens the files that `receive` names. */
 int dm_capture_create(const struct vipl_dm_receive *receive, const struct dm_capture_parts *parts,
-                      struct vipl_dm_capture **capture, struct vipl_dm_reason *reason);
+                      struct vipl_dm_capture **out, struct vipl_dm_reason *reason);
 
 #endif

@@ -67,8 +67,8 @@ static int map_file(const char *path, uint8_t **all, uint64_t *bytes, struct vip
 int dm_index_load(const char *path, const struct dm_store *store, struct dm_index *index,
                   struct vipl_dm_reason *reason)
 {
-    uint8_t *all;
-    uint64_t bytes;
+    uint8_t *all = NULL;
+    uint64_t bytes = 0;
     int error = map_file(path, &all, &bytes, reason);
 
     if (error != 0) {

@@ -65,7 +65,7 @@ int dm_recording_open(struct dm_recording *recording, const struct dm_source *so
 
     memset(recording, 0, sizeof(*recording));
     recording->source = *source;
-    recording->window = malloc(DM_WINDOW_BYTES);
+    recording->window = calloc(1, DM_WINDOW_BYTES);
     if (recording->window == NULL) {
         return dm_fail(reason, ENOMEM, "no memory for reading the recording");
     }

@@ -78,7 +78,7 @@ struct vipl_dm_sender {
 
 /* The parts become the sender's, also if it fails. Fills the ring. */
 int dm_sender_create(const struct vipl_dm_send *send, const struct dm_sender_parts *parts,
-                     struct vipl_dm_sender **sender, struct vipl_dm_reason *reason);
+                     struct vipl_dm_sender **out, struct vipl_dm_reason *reason);
 
 /* sender_chunks.c: divides memory into chunks. 0, or an errno value and why. */
 int dm_sender_divide(struct vipl_dm_sender *sender, struct vipl_dm_reason *reason);

@@ -46,6 +46,7 @@ int dm_sender_divide(struct vipl_dm_sender *sender, struct vipl_dm_reason *reaso
     const struct dm_memory *memory = sender->parts.memory;
     uint64_t ring = memory->bytes / sender->chunk_bytes;
     uint64_t needed = 0;
+    uint64_t entry = 0;
     uint64_t base;
     uint32_t bytes;
 
@@ -57,9 +58,10 @@ int dm_sender_divide(struct vipl_dm_sender *sender, struct vipl_dm_reason *reaso
         return dm_fail(reason, EINVAL, "chunks of %" PRIu32 " bytes are too small for a packet of %" PRIu32,
                        sender->chunk_bytes, index->longest);
     }
-    for (uint64_t entry = 0; entry < index->entries; needed++) {
+    do {
         entry = chunk_end(sender, entry, &base, &bytes);
-    }
+        needed++;
+    } while (entry < index->entries);
     sender->is_resident = needed <= ring;
     sender->ring = (uint32_t)(sender->is_resident ? needed : ring);
     sender->chunks = calloc(sender->ring, sizeof(*sender->chunks));
