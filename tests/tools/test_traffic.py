@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""vipl-gen and vipl-cap over a virtual cable, in a network name space of their own.
+
+    test_traffic.py BIN [--packets N]   N: how many packets go over the cable in the first case
+"""
+import ctypes
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+LIMIT = 120 * float(os.environ.get('VIPL_TEST_TIMEOUT_SCALE', '1'))
+HEAD = b'\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x88\xb5'
+FILL = random.Random(5).randbytes(4096)
+
+
+def check(holds, what):
+    if not holds:
+        print('FAIL: ' + what)
+        raise SystemExit(1)
+
+
+def frame(number, size):
+    return (HEAD + struct.pack('<I', number) + FILL[number % 2000:])[:size]
+
+
+def size_of(number):
+    return (60, 64, 101, 512, 1000, 1513, 1514)[number % 7]
+
+
+def write_pcap(path, frames, order='<', gap_ns=10000):
+    with open(path, 'wb') as file:
+        file.write(struct.pack(order + 'IHHiIII', 0xa1b23c4d, 2, 4, 0, 0, 262144, 1))
+        for number, data in enumerate(frames):
+            at = 1700000000 * 10**9 + number * gap_ns
+            file.write(struct.pack(order + 'IIII', at // 10**9, at % 10**9, len(data), len(data)) + data)
+
+
+def write_pcapng(path, frames, order='>'):
+    def block(kind, body):
+        body += bytes(-len(body) % 4)
+        return struct.pack(order + 'II', kind, len(body) + 12) + body + struct.pack(order + 'I', len(body) + 12)
+    with open(path, 'wb') as file:
+        file.write(block(0x0a0d0d0a, struct.pack(order + 'IHHq', 0x1a2b3c4d, 1, 0, -1)) + block(1, struct.pack(order + 'HHI', 1, 0, 0)))
+        for number, data in enumerate(frames):
+            file.write(block(6, struct.pack(order + 'IIIII', 0, 0, number * 10, len(data), len(data)) + data))
+
+
+def packets_of(path):
+    """(time, original length, bytes) of each packet of a capture, which is in this machine's byte order; its blocks are checked."""
+    with open(path, 'rb') as file:
+        data = file.read()
+    at, kinds = 0, []
+    while at < len(data):
+        kind, length = struct.unpack_from('=II', data, at)
+        check(length >= 12 and length % 4 == 0 and at + length <= len(data), 'a block of %s ends inside it' % path)
+        check(struct.unpack_from('=I', data, at + length - 4)[0] == length, 'a block of %s has two lengths' % path)
+        if kind == 6:
+            _, high, low, kept, original = struct.unpack_from('=IIIII', data, at + 8)
+            yield high << 32 | low, original, data[at + 28:at + 28 + kept]
+        else:
+            kinds.append(kind)
+        at += length
+    check(kinds == [0x0a0d0d0a, 1, 5], '%s has blocks %s' % (path, kinds))
+
+
+class Traffic:
+    def __init__(self, programs, folder):
+        self.gen, self.cap = (os.path.join(programs, name) for name in ('vipl-gen', 'vipl-cap'))
+        self.folder = folder
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run_gen(self, name, *options, code=0):
+        """The counters of vipl-gen, which sends a recording of the folder."""
+        done = subprocess.run([self.gen, '--store', 'file:' + self.path(name), '--port', 'packet:gen0', '--json', *options],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
+        check(done.returncode == code, 'vipl-gen %s: %d instead of %d: %s%s' % (' '.join(options), done.returncode, code, done.stdout, done.stderr))
+        return json.loads(done.stdout.splitlines()[-1]) if done.stdout.startswith('{') else done.stderr
+
+    def start_cap(self, name, *options):
+        process = subprocess.Popen([self.cap, '--store', 'file:' + self.path(name), '--port', 'packet:cap0', '--json', *options],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        check('receiving' in process.stderr.readline(), 'vipl-cap does not receive')
+        return process
+
+    def end_cap(self, process, code=0, stop=False):
+        if stop:
+            process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LIMIT)
+        check(process.returncode == code, 'vipl-cap: %d instead of %d: %s%s' % (process.returncode, code, out, err))
+        return json.loads(out.splitlines()[-1])
+
+    def compare(self, name, frames, snaplen=65535):
+        count, last = 0, 0
+        for at, original, data in packets_of(self.path(name)):
+            wanted = frames[count]
+            check(original == len(wanted) and data == wanted[:snaplen], 'WRONG: packet %d of %s' % (count, name))
+            check(at >= last, 'times of %s go back' % name)
+            count, last = count + 1, at
+        check(count == len(frames), 'WRONG: %s has %d packets instead of %d' % (name, count, len(frames)))
+
+    def read_by_others(self, name, count):
+        """Wireshark's programs read the file."""
+        if shutil.which('capinfos') is None or shutil.which('tshark') is None:
+            print('no capinfos and tshark here')
+            return
+        said = subprocess.run(['capinfos', '-T', '-m', '-r', '-c', self.path(name)], stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True).stdout
+        check(said.strip().split(',')[-1].strip('"') == str(count), 'capinfos: ' + said)
+        done = subprocess.run(['tshark', '-r', self.path(name), '-T', 'fields', '-e', 'frame.len', '-e', 'frame.interface_name', '-c', '1000'],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
+        lines = done.stdout.splitlines()
+        check(done.returncode == 0 and len(lines) == min(count, 1000) and lines[0].endswith('cap0'), 'tshark: %s%s' % (done.stdout[:200], done.stderr))
+
+
+def case_many(t, count):
+    """None is lost, and order and bytes are the same, with fillers and without."""
+    frames = [frame(i, size_of(i)) for i in range(count)]
+    write_pcap(t.path('many.pcap'), frames)
+    for name, options in (('many.pcapng', ()), ('compact.pcapng', ('--compact',))):
+        cap = t.start_cap(name, '--count', str(count), '--bytes', '256M', *options)
+        sent = t.run_gen('many.pcap', '--pps', '40K')
+        got = t.end_cap(cap)
+        check(sent['sent'] == got['received'] == count and sent['lost'] == got['lost'] == 0, 'counters: %s %s' % (sent, got))
+        check(sent['sent_bytes'] == got['received_bytes'] == sum(map(len, frames)), 'bytes: %s %s' % (sent, got))
+        t.compare(name, frames)
+        t.read_by_others(name, count)
+        print('%s: %d packets at %.0f/s, late by at most %.1f ms' % (name, count, sent['packets_per_second'], sent['late_ns'] / 1e6))
+
+
+def case_formats(t):
+    """Recordings in both formats and byte orders; frames with VLAN tags, which the kernel takes out."""
+    frames = [frame(i, size_of(i)) for i in range(300)]
+    tagged = [f[:12] + struct.pack('>HH', 0x8100 if i % 2 or len(f) > 1510 else 0x88a8, 0x2005 + i) + f[12:] for i, f in enumerate(frames)]
+    for write, order, packets in ((write_pcap, '>', frames), (write_pcapng, '<', frames), (write_pcapng, '>', tagged)):
+        write(t.path('in'), packets, order)
+        cap = t.start_cap('out', '--count', '300')
+        check(t.run_gen('in')['sent'] == 300, 'not all are sent')
+        t.end_cap(cap)
+        t.compare('out', packets)
+
+
+def case_paces(t):
+    """How fast and how long; counters at an interval."""
+    write_pcap(t.path('pace'), [frame(i, 1000) for i in range(100)], gap_ns=2000000)
+    for options, sent, seconds in ((('--pps', '1K', '--loop', '0', '--duration', '0.5'), 500, 0.499), (('--rate', '8M', '--loop', '3'), 300, 0.299),
+                                   (('--gap', '1M', '--loop', '0', '--count', '250'), 250, 0.249), (('--as-recorded', ), 100, 0.198),
+                                   (('--multiplier', '0.5'), 100, 0.396), (('--multiplier', '4', '--burst', '10', '--loop', '2'), 200, 0.09)):
+        counters = t.run_gen('pace', *options)
+        check(counters['sent'] == sent and counters['whole'], '%s: %s' % (options, counters))
+        check(counters['elapsed_ns'] / 1e9 >= seconds, '%s: too fast: %s' % (options, counters))
+    done = subprocess.run([t.gen, '-S', 'file:' + t.path('pace'), '-P', 'packet:gen0', '--pps', '1000', '--loop', '5', '--stats', '0.1', '--json'],
+                          stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True)
+    kinds = [json.loads(line)['kind'] for line in done.stdout.splitlines()]
+    check(kinds[-1] == 'end' and kinds[:-1] == ['interval'] * (len(kinds) - 1) and len(kinds) > 2, 'lines: %s' % kinds)
+
+
+def case_index(t):
+    write_pcap(t.path('rec'), [frame(i, 100) for i in range(1000)])
+    index = ('--index', t.path('rec.index'))
+    done = subprocess.run([t.gen, '--store', 'file:' + t.path('rec'), *index], timeout=LIMIT, check=False)
+    check(done.returncode == 0 and os.path.getsize(t.path('rec.index')) == 128 + 16 * 1000, 'an index is written')
+    cap = t.start_cap('out', '--count', '1000')
+    check(t.run_gen('rec', *index, '--pps', '50K')['sent'] == 1000, 'by the index')
+    t.end_cap(cap)
+    t.compare('out', [frame(i, 100) for i in range(1000)])
+    write_pcap(t.path('rec'), [frame(i, 100) for i in range(1001)])
+    check('another recording' in t.run_gen('rec', *index, code=2), 'an index of an older recording is refused')
+
+
+def case_ring(t):
+    """A ring of files, a snaplen."""
+    frames = [frame(i, 1000) for i in range(3000)]
+    write_pcap(t.path('ring'), frames)
+    cap = t.start_cap('ring.pcapng', '--ring', '2:300K', '--chunk', '64K', '--snaplen', '200', '--count', '3000')
+    t.run_gen('ring', '--pps', '50K')
+    got = t.end_cap(cap)
+    check(got['truncated'] == 3000 and got['lost'] == 0, 'a snaplen that is asked for loses nothing: %s' % got)
+    names = sorted(name for name in os.listdir(t.folder) if name.startswith('ring.0'))
+    check(len(names) == 2, 'files of the ring: %s' % names)
+    kept = [packet for name in names for packet in packets_of(t.path(name))]
+    for (_, original, data), wanted in zip(reversed(kept), reversed(frames)):
+        check(original == 1000 and data == wanted[:200], 'WRONG: a packet of the ring')
+
+
+def case_loss(t):
+    """3 where packets are lost, and the numbers add up."""
+    write_pcap(t.path('short'), [frame(0, 60), frame(1, 10), frame(2, 60)])
+    check(t.run_gen('short', code=3)['lost'] == 1, 'a packet that is too short')
+    frames = [frame(i, 1514) for i in range(1000)]
+    write_pcap(t.path('flood'), frames)
+    cap = t.start_cap('flood.pcapng')
+    cap.send_signal(signal.SIGSTOP)
+    sent = t.run_gen('flood', '--loop', '150')
+    cap.send_signal(signal.SIGCONT)
+    got = t.end_cap(cap, code=3, stop=True)
+    check(got['missed_by_port'] > 0 and got['received'] + got['lost'] == sent['sent'] == 150000, 'loss: %s %s' % (sent, got))
+    t.compare('flood.pcapng', (frames * 150)[:got['received']])
+
+
+def case_ends(t):
+    """Signals."""
+    write_pcap(t.path('end'), [frame(i, 100) for i in range(10)])
+    cap = t.start_cap('end.pcapng')
+    gen = subprocess.Popen([t.gen, '-S', 'file:' + t.path('end'), '-P', 'packet:gen0', '--loop', '0', '--pps', '1000', '--json', '--stats', '0.1'],
+                           stdout=subprocess.PIPE, text=True)
+    gen.stdout.readline()
+    gen.send_signal(signal.SIGTERM)
+    out = gen.communicate(timeout=LIMIT)[0]
+    check(gen.returncode == 130 and not json.loads(out.splitlines()[-1])['whole'], 'a sender that is ended: %s' % out)
+    got = t.end_cap(cap, stop=True)
+    check(got['received'] == json.loads(out.splitlines()[-1])['sent'], 'all that was sent is in the capture')
+
+
+def case_refused(t):
+    """What cannot work is refused at the start, with the reason, and what is there stays as it is."""
+    write_pcap(t.path('one'), [frame(0, 100)])
+    write_pcap(t.path('large'), [frame(0, 1519)])
+    for name, options, code, why in (('one', ('--memory', 'cmb:0000:00:01.0'), 2, 'no kind cmb'), ('one', ('--memory', 'disk', '--allow-ram'), 2, 'of no kind'),
+                                     ('one', ('--pps', '1', '--rate', '1'), 2, 'only one of'), ('one', ('--pps', '0'), 2, 'wrong option or value'),
+                                     ('one', ('--burst', '2'), 2, 'needs a rate'), ('one', ('--chunk', '65537'), 2, 'multiple of 4096'),
+                                     ('large', (), 2, 'at most 1518'), ('gone', (), 1, 'No such file'), ('one', ('--port', 'dpdk:0'), 2, 'no kind dpdk'),
+                                     ('one', ('--port', 'packet:gone0'), 2, 'No such device')):
+        said = t.run_gen(name, *options, code=code)
+        check(why in said, '%s: %s' % (options, said))
+    told = subprocess.run([t.gen, '-S', 'file:' + t.path('one'), '-P', 'packet:gen0', '-M', 'cmb:0000:00:01.0', '--allow-ram', '--explain'],
+                          stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True).stdout
+    check('ram, because' in told and 'packet:gen0' in told, told)
+    before = open(t.path('one'), 'rb').read()
+    told = subprocess.run([t.cap, '-S', 'file:' + t.path('one'), '-P', 'packet:cap0', '--explain'], stdout=subprocess.PIPE, text=True, timeout=LIMIT,
+                          check=True).stdout
+    check('CLOCK_REALTIME' in told and open(t.path('one'), 'rb').read() == before, 'an explanation leaves the store alone')
+    for options in (('--ring', '3'), ('--ring', '0:1M'), ('--snaplen', '65401'), ('--compact', '-M', 'rnic')):
+        done = subprocess.run([t.cap, '-S', 'file:' + t.path('one'), '-P', 'packet:cap0', *options], stderr=subprocess.PIPE, timeout=LIMIT, check=False)
+        check(done.returncode == 2, 'vipl-cap %s: %d %s' % (options, done.returncode, done.stderr))
+    check(open(t.path('one'), 'rb').read() == before, 'a capture that is refused leaves the store alone')
+
+
+def join_cable():
+    """A name space with two ends of a cable, on which the kernel says nothing by itself. False: this user may not."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(CLONE_NEWNET) != 0:
+        if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+            return False
+        for name, text in (('setgroups', 'deny'), ('uid_map', '0 %d 1' % user), ('gid_map', '0 %d 1' % group)):
+            with open('/proc/self/' + name, 'w', encoding='ascii') as file:
+                file.write(text)
+    if os.path.exists('/proc/sys/net/ipv6/conf/default/disable_ipv6'):
+        with open('/proc/sys/net/ipv6/conf/default/disable_ipv6', 'w', encoding='ascii') as file:
+            file.write('1')
+    for words in ('link add gen0 type veth peer name cap0', 'link set gen0 up', 'link set cap0 up'):
+        if subprocess.run(['ip', *words.split()], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            return False
+    end = time.monotonic() + LIMIT
+    while 'LOWER_UP' not in subprocess.run(['ip', 'link', 'show', 'gen0'], stdout=subprocess.PIPE, text=True, check=True).stdout:
+        check(time.monotonic() < end, 'the cable is not up')
+    return True
+
+
+def main():
+    count = int(sys.argv[3]) if sys.argv[2:3] == ['--packets'] else 20000
+    if shutil.which('ip') is None or not join_cable():
+        print('cannot run: it takes ip, and the right to make network name spaces and veth')
+        return 1 if os.environ.get('CI') == 'true' else 77
+    with tempfile.TemporaryDirectory() as folder:
+        traffic = Traffic(os.path.abspath(sys.argv[1]), folder)
+        case_many(traffic, count)
+        if '--packets' not in sys.argv:
+            for case in (case_formats, case_paces, case_index, case_ring, case_loss, case_ends, case_refused):
+                case(traffic)
+                print(case.__name__)
+    return 0
+
+
+sys.exit(main())
