@@ -562,6 +562,71 @@ RNIC_LOG = {
 }
 
 
+# --- recordings: a byte that chooses, then pcap, pcapng, or an index ------------------------------------------------------------
+
+def pcap(order, records, magic=0xa1b2c3d4, link=1, version=2):
+    return b'\0' + struct.pack(order + 'IHHiIII', magic, version, 4, 0, 0, 65535, link) + b''.join(
+        struct.pack(order + 'IIII', seconds, fraction, len(data) if length is None else length, 1514) + data
+        for seconds, fraction, data, length in records)
+
+
+def ng_block(order, kind, body, length=None):
+    body += bytes(-len(body) % 4)
+    whole = len(body) + 12 if length is None else length
+    return struct.pack(order + 'II', kind, whole) + body + struct.pack(order + 'I', whole)
+
+
+def ng(order, blocks=b'', options=b'', link=1):
+    return (ng_block(order, 0x0a0d0d0a, struct.pack(order + 'IHHq', 0x1a2b3c4d, 1, 0, -1)) +
+            ng_block(order, 1, struct.pack(order + 'HHI', link, 0, 0) + options) + blocks)
+
+
+def ng_packet(order, kept=None, interface=0, high=0, low=0, size=60):
+    return ng_block(order, 6, struct.pack(order + 'IIIII', interface, high, low, size if kept is None else kept, size) + b'p' * size)
+
+
+def dm_index(entries, packets=1, longest=60, count=None, store=1000):
+    head = b'VIPLDMIX' + struct.pack('<IIQQQQQQQ', 1, longest, len(entries) if count is None else count, packets, store, 1, 0, 0, 0)
+    return b'\1' + head.ljust(128, b'\0') + b''.join(struct.pack('<QII', *entry) for entry in entries)
+
+
+TWO = [(1, 999999, b'p' * 60, None), (20, 0, b'q' * 61, None)]
+RECORDING = {
+    'pcap-little': pcap('<', TWO),
+    'pcap-big-nanoseconds': pcap('>', TWO, magic=0xa1b23c4d),
+    'pcap-not-ethernet': pcap('<', TWO, link=101),
+    'pcap-version-9': pcap('<', TWO, version=9),
+    'pcap-cut': pcap('<', TWO)[:-1],
+    'pcap-length-largest': pcap('>', [(0, 0, b'p' * 60, 0xffffffff)]),
+    'pcap-length-limit': pcap('>', [(0, 0, b'p' * 60, 262144)]),
+    'pcap-empty-packets': pcap('<', [(0xffffffff, 0xffffffff, b'', None)] * 9),
+    'pcap-back-in-time': pcap('<', [(9, 0, b'p' * 14, None), (1, 0, b'p' * 14, None), (10, 0, b'p' * 14, None)]),
+    'ng-little': b'\0' + ng('<', ng_packet('<') + ng_packet('<', high=1)),
+    'ng-both': b'\0' + ng('<', ng_packet('<')) + ng('>', ng_packet('>')),
+    'ng-resolution-binary': b'\0' + ng('>', ng_packet('>', low=77), options=struct.pack('>HHB3xHH', 9, 1, 0xff, 0, 0)),
+    'ng-offset': b'\0' + ng('>', ng_packet('>', low=77), options=struct.pack('>HHq', 14, 8, -1)),
+    'ng-option-too-long': b'\0' + ng('<', ng_packet('<'), options=struct.pack('<HHI', 9, 0xffff, 0)),
+    'ng-length-0': b'\0' + ng('<', ng_block('<', 6, b'', length=0)),
+    'ng-length-odd': b'\0' + ng('<', ng_block('<', 6, b'p' * 40, length=53)),
+    'ng-length-largest': b'\0' + ng('>', ng_block('>', 9, b'', length=0xfffffffc)),
+    'ng-packet-too-long': b'\0' + ng('<', ng_packet('<', kept=61)),
+    'ng-packet-huge': b'\0' + ng('<', ng_packet('<', kept=0xffffffff)),
+    'ng-no-interface': b'\0' + ng('<', ng_packet('<', interface=1)),
+    'ng-simple-and-old': b'\0' + ng('<', ng_block('<', 3, struct.pack('<I', 60) + b'p' * 60) + ng_block('<', 2, struct.pack('<HHIIII', 0, 0, 0, 0, 60, 60) + b'p' * 60)),
+    'ng-section-alone': b'\0' + ng('>')[:12],
+    'ng-interfaces': b'\0' + ng('<') + ng_block('<', 1, struct.pack('<HHI', 1, 0, 0)) * 1100,
+    'index': dm_index([(40, 60, 0), (5000000000, 0, 0), (140, 60 | 0x80000000, 7)], packets=2),
+    'index-outside': dm_index([(990, 60, 0)]),
+    'index-wraps': dm_index([(0xffffffffffffffff, 60, 0)]),
+    'index-back': dm_index([(140, 60, 0), (40, 60, 0)], packets=2),
+    'index-short': dm_index([(40, 60, 0)], count=2),
+    'index-entries-largest': dm_index([], packets=0, count=0xffffffffffffffff),
+    'index-longest-wrong': dm_index([(40, 61, 0)]),
+    'index-cut': dm_index([(40, 60, 0)])[:100],
+    'empty': b'',
+}
+
+
 def holds(path, data):
     if not os.path.exists(path):
         return False
@@ -573,7 +638,8 @@ def main(checks):
     wrong = []
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
                             ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD),
-                            ('vfio_user', VFIO_USER), ('sockets', SOCKETS), ('rnic_log', RNIC_LOG)):
+                            ('vfio_user', VFIO_USER), ('sockets', SOCKETS), ('rnic_log', RNIC_LOG),
+                            ('recording', RECORDING)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         wrong += [(os.path.join(folder, name), data) for name, data in inputs.items() if not holds(os.path.join(folder, name), data)]
