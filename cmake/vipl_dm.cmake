@@ -46,7 +46,8 @@ if(vipl_dm_uring)
     vipl_part(vipl_dm_objects src/dm queue_uring.c)
     target_include_directories(vipl_dm_objects SYSTEM PRIVATE ${VIPL_LIBURING_INCLUDE})
 endif()
-target_compile_definitions(vipl_dm_objects PRIVATE VIPL_DM_URING=${vipl_dm_uring})
+# Files of more than 2 GiB, on every CPU.
+target_compile_definitions(vipl_dm_objects PRIVATE VIPL_DM_URING=${vipl_dm_uring} _FILE_OFFSET_BITS=64)
 
 # vipl_dm_library(<shared|static> <SHARED|STATIC>)
 function(vipl_dm_library kind type)

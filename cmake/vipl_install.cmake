@@ -30,8 +30,12 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/vipl-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/vipl-config.cmake ${PROJECT_BINARY_DIR}/vipl-config-version.cmake
         DESTINATION ${package_dir} COMPONENT development)
 
+set(not_installed_headers "")
+if(NOT VIPL_BUILD_DM)
+    set(not_installed_headers PATTERN "device_memory.h" EXCLUDE)
+endif()
 install(DIRECTORY include/vipl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" ${not_installed_headers})
 
 # pkg-config: paths relative to the file itself, so that an installed tree may be moved.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")

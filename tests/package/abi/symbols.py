@@ -3,6 +3,7 @@
 """What the built library offers to the linker, and what it asks of it.
 
     symbols.py exports      NM FOLDER vipl.map libvipl.so   exactly the functions of FOLDER's vipl.h, posix.h and cache.h
+    symbols.py dm           NM FOLDER vipl_dm.map libvipldm.so   exactly the functions of FOLDER's device_memory.h
     symbols.py archive      NM libvipl.a                    only names that begin with Vip or vipl_
     symbols.py imports      NM libvipl.so                   nothing that ends or redirects the program
     symbols.py constructors READELF libvipl.so              no code runs at load, none at unload
@@ -33,11 +34,11 @@ def compare(what, wanted, found):
     return wanted == found
 
 
-def exports(nm, folder, version_map, library):
+def exports(nm, folder, version_map, library, headers=('vipl.h', 'posix.h', 'cache.h'), function=r'VI_CALL\s+(Vip\w+)\('):
     wanted = set()
-    for header in ('vipl.h', 'posix.h', 'cache.h'):
+    for header in headers:
         with open(os.path.join(folder, header), encoding='utf-8') as file:
-            wanted |= set(re.findall(r'VI_CALL\s+(Vip\w+)\(', file.read()))
+            wanted |= set(re.findall(function, file.read()))
     with open(version_map, encoding='utf-8') as file:
         listed = set(re.findall(r'^\s+(\w+);$', re.sub(r'/\*.*?\*/|#.*', '', file.read()), re.M))
     fields = [line.split() for line in lines_of(nm, '-D', '--defined-only', library)]
@@ -45,6 +46,10 @@ def exports(nm, folder, version_map, library):
     print('%d functions' % len(wanted))
     good = compare(version_map, wanted, listed)
     return compare(library, wanted, found) and good and len(wanted) > 0
+
+
+def dm(nm, folder, version_map, library):
+    return exports(nm, folder, version_map, library, ('device_memory.h',), r'VIPL_DM_API\s+\w+\s+(vipl_dm_\w+)\(')
 
 
 def archive(nm, library):
@@ -101,5 +106,5 @@ def constructors(readelf, library):
 
 
 if __name__ == '__main__':
-    check = {'exports': exports, 'archive': archive, 'imports': imports, 'constructors': constructors}[sys.argv[1]]
+    check = {'exports': exports, 'dm': dm, 'archive': archive, 'imports': imports, 'constructors': constructors}[sys.argv[1]]
     sys.exit(0 if check(*sys.argv[2:]) else 1)
