@@ -83,10 +83,16 @@ bool prov_eq_ready(struct prov_eq *eq)
     return !list_is_alone(&eq->events);
 }
 
-int prov_eq_watch_requests(struct prov_eq *eq)
+/* Locked. The wait object is ready for requests, too, if there may be some and the program may
+ * sleep. Not before: while a NIC handle has such a descriptor, a thread of VIPL watches the device,
+ * although the program polls, and each message wakes it. */
+static int watch_requests(struct prov_eq *eq)
 {
     struct prov_nic *nic = eq->fabric->nic;
     struct epoll_event event = {.events = EPOLLIN};
+    if (!eq->listens || !eq->sleeps || eq->has_connect_fd) {
+        return 0;
+    }
     if (nic->connect_fd < 0) {
         VIP_RETURN rc = VipxGetFd(VIPX_FD_CONNECT, nic->handle, &nic->connect_fd);
         if (rc != VIP_SUCCESS) {
@@ -95,13 +101,27 @@ int prov_eq_watch_requests(struct prov_eq *eq)
             return prov_error(rc);
         }
     }
-    if (eq->wait_fd >= 0 && !eq->has_connect_fd) {
-        if (epoll_ctl(eq->wait_fd, EPOLL_CTL_ADD, nic->connect_fd, &event) != 0) {
-            return -errno;
-        }
-        eq->has_connect_fd = true;
+    if (epoll_ctl(eq->wait_fd, EPOLL_CTL_ADD, nic->connect_fd, &event) != 0) {
+        return -errno;
     }
+    eq->has_connect_fd = true;
     return 0;
+}
+
+int prov_eq_listens(struct prov_eq *eq)
+{
+    eq->listens = true;
+    return watch_requests(eq);
+}
+
+/* The program sleeps, or has the wait object and may sleep from now on. */
+static int begin_sleep(struct prov_eq *eq)
+{
+    prov_nic_lock(eq->fabric->nic);
+    eq->sleeps = true;
+    int rc = watch_requests(eq);
+    prov_nic_unlock(eq->fabric->nic);
+    return rc;
 }
 
 /* Locked. FI_SHUTDOWN comes after the completions of what the peer has sent before: a program that
@@ -220,6 +240,10 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *type, void *buffer, size_t
     if (eq->wait_fd < 0) {
         return -FI_ENOSYS; /* opened with FI_WAIT_NONE */
     }
+    int failed = timeout != 0 ? begin_sleep(eq) : 0;
+    if (failed != 0) {
+        return failed;
+    }
     for (;;) {
         ssize_t rc = eq_read(fid, type, buffer, bytes, flags);
         uint64_t now = now_ms();
@@ -297,8 +321,11 @@ static int eq_control(struct fid *fid, int command, void *argument)
 {
     struct prov_eq *eq = container_of(fid, struct prov_eq, fid.fid);
     if (command == FI_GETWAIT && eq->wait_fd >= 0) {
-        *(int *)argument = eq->wait_fd;
-        return 0;
+        int rc = begin_sleep(eq);
+        if (rc == 0) {
+            *(int *)argument = eq->wait_fd;
+        }
+        return rc;
     }
     if (command == FI_GETWAITOBJ) {
         *(enum fi_wait_obj *)argument = eq->wait_fd >= 0 ? FI_WAIT_FD : FI_WAIT_NONE;

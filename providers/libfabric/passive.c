@@ -215,7 +215,7 @@ static int pep_listen(struct fid_pep *fid)
         return rc;
     }
     prov_nic_lock(nic);
-    rc = prov_eq_watch_requests(pep->eq);
+    rc = prov_eq_listens(pep->eq);
     struct prov_listener *listener = rc == 0 ? find_listener(nic, pep->port) : NULL;
     if (listener != NULL) {
         listener->pep = pep;

@@ -84,7 +84,7 @@ struct prov_nic {
     struct list listeners; /* prov_listener.of_nic */
     struct list requests;  /* prov_request.of_nic */
     struct list pending; /* prov_ep.pending: sends without credit, or receives that the peer is not told of */
-    int connect_fd;      /* VIPX_FD_CONNECT; -1 before the first listener */
+    int connect_fd;      /* VIPX_FD_CONNECT; -1 before a program sleeps that listens */
     unsigned long long stalls; /* operations that had no credit at first */
 };
 
@@ -140,7 +140,9 @@ struct prov_eq {
     int wake_fd;    /* readable while there are events; -1 without a wait object */
     int wait_fd;    /* wake_fd and the NIC handle's connect_fd */
     bool woken;
-    bool has_connect_fd;
+    bool listens;                     /* a passive endpoint does */
+    bool sleeps;                      /* the program has slept, or has the wait object */
+    bool has_connect_fd;              /* in wait_fd: both of these are true */
     uint8_t error_data[PROV_CM_DATA]; /* of the last fi_eq_readerr() */
 };
 
@@ -360,8 +362,8 @@ void prov_eq_add(struct prov_eq *eq, struct prov_event *event, uint32_t type, in
 void prov_eq_add_shutdown(struct prov_eq *eq, struct prov_event *event, struct prov_ep *ep);
 /* Locked. Takes an event back that has not been read. */
 void prov_eq_remove(struct prov_eq *eq, struct prov_event *event);
-/* Locked. The wait object is ready for connection requests, too. */
-int prov_eq_watch_requests(struct prov_eq *eq);
+/* Locked. A passive endpoint of the queue listens. */
+int prov_eq_listens(struct prov_eq *eq);
 /* Locked. Whether there is an event. */
 bool prov_eq_ready(struct prov_eq *eq);
 

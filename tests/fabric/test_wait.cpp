@@ -170,6 +170,34 @@ TEST_CASE("a listener that sleeps wakes up for a request, and not for another on
     CHECK(fi_eq_sread(client_side.eq.get(), &type, &entry, sizeof(entry), 1, 0) == -FI_EAGAIN);
 }
 
+TEST_CASE("a listener may have had its wait object before, and may sleep in the call", "[wait]")
+{
+    Node server_side(FI_WAIT_FD), client_side(FI_WAIT_FD);
+    pollfd one = {-1, POLLIN, 0};
+    FABRIC(fi_control(&server_side.eq->fid, FI_GETWAIT, &one.fd));
+    const Listener listener(server_side);
+    const Fid<fid_ep> client = make_endpoint(client_side, client_side.info.get());
+    FABRIC(fi_connect(client.get(), listener.address().data(), nullptr, 0));
+    CHECK(poll(&one, 1, static_cast<int>(patience())) == 1);
+    Event request = next_event(server_side);
+    CHECK(request.type == FI_CONNREQ);
+    FABRIC(fi_reject(listener.pep.get(), request.info->handle, nullptr, 0));
+
+    Node sleeper(FI_WAIT_FD);
+    const Listener another(sleeper);
+    const Fid<fid_ep> second = make_endpoint(client_side, client_side.info.get());
+    auto waiter = std::async(std::launch::async, [&] {
+        uint32_t type = 0;
+        fi_eq_cm_entry entry = {};
+        const ssize_t rc =
+            fi_eq_sread(sleeper.eq.get(), &type, &entry, sizeof(entry), static_cast<int>(patience()), 0);
+        request.info.reset(entry.info);
+        return rc == sizeof(entry) ? type : 0;
+    });
+    FABRIC(fi_connect(second.get(), another.address().data(), nullptr, 0));
+    CHECK(waiter.get() == FI_CONNREQ);
+}
+
 TEST_CASE("completions of an endpoint that was closed are gone", "[wait]")
 {
     Pair pair(FI_WAIT_FD);
