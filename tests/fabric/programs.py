@@ -7,6 +7,7 @@
     programs.py mpi DEVICE RANKS PROGRAM [ARGUMENT...]
     programs.py cache DEVICE RANKS PROGRAM              mpi_check, which uses the same memory for 50 messages of each direction
     programs.py hpcc DEVICE RANKS
+    programs.py lammps DEVICE RANKS                     the numbers are those over Open MPI's own transport
 
 FI_PROVIDER_PATH says where the provider is. Exit code 77: the program is not here.
 """
@@ -87,12 +88,14 @@ def pingpong(device, kind, *arguments):
         sys.exit("sizes are missing: %s" % sizes)
 
 
-def mpirun(device, ranks, command, logs=(), **more):
+OVER_VIPL = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "vipl"]
+
+
+def mpirun(device, ranks, command, logs=(), over=tuple(OVER_VIPL), **more):
     must_have("mpirun.openmpi")
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", FI_VIPL_DEVICE=device)
     environment.update(logs)
-    options = ["--oversubscribe", "-np", ranks, "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "vipl",
-               "--mca", "mpi_yield_when_idle", "1"]
+    options = ["--oversubscribe", "-np", ranks, "--mca", "mpi_yield_when_idle", "1"] + list(over)
     for name in sorted(environment):
         if name.startswith(("FI_", "VIPL_")):
             options += ["-x", name]
@@ -135,6 +138,28 @@ def hpcc(device, ranks):
         sys.exit("hpcc has failed: %d" % code)
 
 
+def lammps(device, ranks):
+    """A melting crystal. All digits that the program prints of energies and pressures are compared."""
+    must_have("lmp")
+    script = "/usr/share/lammps/examples/melt/in.melt"
+    if not os.path.exists(script):
+        print("LAMMPS has no examples here")
+        sys.exit(77)
+    seen = []
+    with tempfile.TemporaryDirectory(prefix="vipl-") as folder:
+        for name, over in (("own", []), ("vipl", OVER_VIPL)):
+            log = os.path.join(folder, name)
+            code = mpirun(device, ranks, ["lmp", "-in", script, "-log", log], over=over, cwd=folder, stdout=subprocess.DEVNULL,
+                          timeout=3 * LIMIT_S).returncode
+            if code != 0:
+                sys.exit("%s: lmp has failed: %d" % (name, code))
+            with open(log, encoding="ascii") as file:
+                seen.append(re.findall(r"^ +\d+(?: +[-\d.e]+){5} *$", file.read(), re.M))
+    print("\n".join(seen[1]))
+    if len(seen[0]) != 6 or seen[0] != seen[1]:
+        sys.exit("WRONG: over Open MPI's own transport it is\n" + "\n".join(seen[0]))
+
+
 def main(words):
     if len(words) < 2:
         sys.exit(__doc__.strip())
@@ -146,6 +171,8 @@ def main(words):
         sys.exit(mpirun(words[1], words[2], words[3:]).returncode)
     elif words[0] == "cache":
         cache(*words[1:])
+    elif words[0] == "lammps":
+        lammps(words[1], words[2])
     else:
         hpcc(words[1], words[2])
 
