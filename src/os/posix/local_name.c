@@ -22,14 +22,14 @@ static bool is_plain_byte(unsigned char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Writes the path of a name: bytes other than digits and those of A-Z and a-z as hexadecimal numbers,
- * so that two names never have one path. */
+/* Writes the path of a name: bytes other than digits and those of A-Z and a-z as hexadecimal
+ * numbers, so that two names never have one path. */
 static int make_path(struct sockaddr_un *a, const void *name, size_t length)
 {
     const unsigned char *from = name;
-    char *path = a->sun_path;
     memset(a, 0, sizeof(*a));
     a->sun_family = AF_UNIX;
+    char *path = a->sun_path;
     size_t at = (size_t)snprintf(path, sizeof(a->sun_path), "/tmp/vipl-%u/", (unsigned)geteuid());
     for (size_t i = 0; i < length; i++) {
         bool plain = is_plain_byte(from[i]);

@@ -8,7 +8,7 @@
 
 int vipl_waker_open(struct vipl_waker *waker)
 {
-    int ends[2];
+    int ends[2] = {-1, -1};
     vipl_fd_begin();
     bool made = !vipl_resource_fails(EMFILE) && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
     int error = made ? vipl_fd_adopt_pair(ends) : errno;
