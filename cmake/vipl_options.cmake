@@ -16,14 +16,13 @@ option(VIPL_BUILD_SHARED "Build the shared library, vipl::shared" ON)
 option(VIPL_BUILD_STATIC "Build the static library, vipl::static" ON)
 # What systems have that offer little more than POSIX: built and tested on Linux.
 option(VIPL_OS_PORTABLE "The parts of src/os that need no particular system, where there are parts for this system" OFF)
-cmake_dependent_option(VIPL_SHARING "Objects that several processes share (VIPX_SHAREABLE, VipxAllocShared)" ON "NOT VIPL_OS_PORTABLE" OFF)
-option(VIPL_BACKEND_LOOPBACK "The emulator: VIs of one process and of the processes of one host" ON)
-
 set(vipl_is_linux OFF) # and the library uses what it has
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT VIPL_OS_PORTABLE)
     set(vipl_is_linux ON)
 endif()
-# The card needs what only Linux has: memory that is passed to other processes by descriptors.
+# Shared objects and the card need what only Linux has: memory that is passed to other processes by descriptors, and words in it to wait for.
+cmake_dependent_option(VIPL_SHARING "Objects that several processes share (VIPX_SHAREABLE, VipxAllocShared)" ON vipl_is_linux OFF)
+option(VIPL_BACKEND_LOOPBACK "The emulator: VIs of one process and of the processes of one host" ON)
 cmake_dependent_option(VIPL_BACKEND_RNIC "VIs on an RDMA card: the card's driver, and its emulation as the program vipl-rnicd" ON vipl_is_linux OFF)
 cmake_dependent_option(VIPL_BACKEND_RNIC_MODEL "The emulated card inside the library: the device rnic:inproc, and an adapter without vipl-rnicd"
                        ON VIPL_BACKEND_RNIC OFF)

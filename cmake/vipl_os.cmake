@@ -23,7 +23,11 @@ vipl_layer(src/os/posix
     socket.c
     standard.c
     thread.c)
-if(VIPL_OS_PORTABLE)
+set(vipl_os_bsd OFF)
+if(CMAKE_SYSTEM_NAME MATCHES "^(FreeBSD|NetBSD|OpenBSD)$")
+    set(vipl_os_bsd ON)
+endif()
+if(VIPL_OS_PORTABLE OR vipl_os_bsd)
     # What systems have whose only calls are those of POSIX, or nearly so. Who is at the other end of a socket, and sets of descriptors, each
     # system has in a way of its own.
     vipl_layer(src/os/posix
@@ -37,9 +41,15 @@ if(VIPL_OS_PORTABLE)
         safe_copy.c
         shm_file.c
         waker.c)
-    vipl_layer(src/os/linux
-        credentials.c
-        pollset.c)
+    if(vipl_os_bsd)
+        vipl_layer(src/os/bsd
+            credentials.c
+            pollset.c)
+    else()
+        vipl_layer(src/os/linux
+            credentials.c
+            pollset.c)
+    endif()
 elseif(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     vipl_layer(src/os/posix
         spawn.c)

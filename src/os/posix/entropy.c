@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Unpredictable bytes: getentropy(), which Linux, the BSDs and macOS have. */
+/* Unpredictable bytes: getentropy(), which Linux and the BSDs have. */
 #include <errno.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "os/os.h"

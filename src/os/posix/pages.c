@@ -25,8 +25,10 @@ size_t vipl_page_bytes(void)
 
 void vipl_keep_from_children(void *base, size_t bytes)
 {
-#ifdef INHERIT_NONE
+#if defined(INHERIT_NONE) /* FreeBSD */
     (void)minherit(base, bytes, INHERIT_NONE);
+#elif defined(MAP_INHERIT_NONE) /* NetBSD, OpenBSD */
+    (void)minherit(base, bytes, MAP_INHERIT_NONE);
 #else
     (void)madvise(base, bytes, MADV_DONTFORK);
 #endif

@@ -98,16 +98,30 @@ static int map_for_this_process(struct vipl_shm *shm, bool writable)
     return error;
 }
 
+/* ENOTSUP: the system allocates such memory when it is touched. */
+static int allocate(int fd, off_t bytes)
+{
+    int error = ENOTSUP;
+#if defined(_POSIX_ADVISORY_INFO) && _POSIX_ADVISORY_INFO > 0
+    error = posix_fallocate(fd, 0, bytes);
+#else
+    (void)fd;
+    (void)bytes;
+#endif
+    return error == ENODEV || error == EINVAL || error == EOPNOTSUPP ? ENOTSUP : error;
+}
+
 /* Rounds the size up to whole pages, because an emulator whose pages are larger than the kernel's
  * maps only those. `now`: allocates the pages. */
 static int set_size(int fd, size_t bytes, bool now)
 {
     size_t page = vipl_page_bytes();
     bytes = (bytes + page - 1) / page * page;
-    if (now) {
-        return posix_fallocate(fd, 0, (off_t)bytes);
+    int error = now ? allocate(fd, (off_t)bytes) : ENOTSUP;
+    if (error == ENOTSUP) {
+        error = ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
     }
-    return ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+    return error;
 }
 
 /* Beyond the program's limit of file sizes the system returns EFBIG and sends this thread SIGXFSZ,

@@ -180,10 +180,30 @@ static int new_accepted(int listener, union vipl_sockaddr *peer, socklen_t *size
 }
 #endif
 
+#ifdef TCP_KEEPIDLE
 static int seconds(uint32_t ms)
 {
     return ms < 1000 ? 1 : (int)(ms / 1000);
 }
+
+/* Sets when the system asks a silent peer whether it is still there. */
+static void set_keepalive_times(int fd, const struct vipl_socket_tuning *tuning)
+{
+    uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
+    int pause = seconds(left / 4);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT,
+               seconds(left) / pause); /* four probes, if that is at least four seconds */
+}
+#else
+/* The times are the system's own, for all sockets. */
+static void set_keepalive_times(int fd, const struct vipl_socket_tuning *tuning)
+{
+    (void)fd;
+    (void)tuning;
+}
+#endif
 
 /* Sets the options that every socket of the library has. */
 static void set_tcp_options(int fd, const struct vipl_socket_tuning *tuning)
@@ -193,14 +213,7 @@ static void set_tcp_options(int fd, const struct vipl_socket_tuning *tuning)
     set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-#ifdef TCP_KEEPIDLE
-    uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
-    int pause = seconds(left / 4);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT,
-               seconds(left) / pause); /* four probes, if that is at least four seconds */
-#endif
+    set_keepalive_times(fd, tuning);
 #if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
 #endif
