@@ -11,8 +11,8 @@ static int receive_all(const struct cap_options *options, struct vipl_dm_capture
 {
     struct traffic_meter meter;
     struct vipl_dm_counters counters;
-    struct vipl_dm_reason reason;
-    struct vipl_dm_reason later;
+    struct vipl_dm_reason reason = {""};
+    struct vipl_dm_reason later = {""};
     int is_done = 0;
     int error = 0;
     int bad;
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 {
     static struct cap_options options;
     struct vipl_dm_capture *capture = NULL;
-    struct vipl_dm_reason reason;
+    struct vipl_dm_reason reason = {""};
     char text[1024];
     int code;
     int error;

@@ -27,7 +27,7 @@ static int complain(int error, const struct vipl_dm_reason *reason)
 /* An index that is not there yet is written; without a port there is no more to do. */
 static int prepare_index(const struct gen_options *options)
 {
-    struct vipl_dm_reason reason;
+    struct vipl_dm_reason reason = {""};
     int error;
 
     if (options->send.index == NULL || options->common.explain || access(options->send.index, F_OK) == 0) {
@@ -41,7 +41,7 @@ static int send_all(const struct gen_options *options, struct vipl_dm_sender *se
 {
     struct traffic_meter meter;
     struct vipl_dm_counters counters;
-    struct vipl_dm_reason reason;
+    struct vipl_dm_reason reason = {""};
     int is_done = 0;
     int error = 0;
     int code;
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 {
     static struct gen_options options;
     struct vipl_dm_sender *sender = NULL;
-    struct vipl_dm_reason reason;
+    struct vipl_dm_reason reason = {""};
     char text[1024];
     int code;
     int error;

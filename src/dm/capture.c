@@ -226,7 +226,7 @@ int vipl_dm_capture_run(struct vipl_dm_capture *capture, uint64_t nanoseconds, i
 /* Waits for the store until nothing is on its way. */
 static int quiet(struct vipl_dm_capture *capture, struct vipl_dm_reason *reason)
 {
-    struct vipl_dm_reason later;
+    struct vipl_dm_reason later = {""};
     int error = 0;
 
     while (dm_outputs_pending(&capture->outputs) > 0) {
@@ -259,7 +259,7 @@ static int take_rest(struct vipl_dm_capture *capture, struct vipl_dm_reason *rea
 int vipl_dm_capture_stop(struct vipl_dm_capture *capture, struct vipl_dm_reason *reason)
 {
     struct dm_room *room;
-    struct vipl_dm_reason later;
+    struct vipl_dm_reason later = {""};
     int error = take_rest(capture, reason);
     int bad;
 

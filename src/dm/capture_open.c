@@ -169,7 +169,7 @@ void vipl_dm_capture_close(struct vipl_dm_capture *capture)
         return;
     }
     while (dm_outputs_pending(&capture->outputs) > 0) {
-        struct vipl_dm_reason ignored;
+        struct vipl_dm_reason ignored = {""};
         uint32_t cookies[1];
         (void)dm_outputs_reap(&capture->outputs, cookies, 1, true, &ignored);
     }

@@ -169,7 +169,7 @@ void dm_sender_free_chunks(struct vipl_dm_sender *sender)
 
 void dm_sender_quiet(struct vipl_dm_sender *sender)
 {
-    struct vipl_dm_reason ignored;
+    struct vipl_dm_reason ignored = {""};
     struct dm_transferred ended;
 
     while (sender->reading > 0) {
