@@ -388,30 +388,33 @@ static bool serves(struct vipl_interval *interval, void *arg)
     return e->state == LIVE && e->ptag == wanted->ptag && (e->rights & wanted->rights) == wanted->rights;
 }
 
-/* Returns an entry that serves the call; NULL: there is none. The cache's lock is held. */
-static struct entry *look_up(struct vipl_cache *cache, struct wanted *wanted)
+/* Returns an entry that serves the call, with one more user; NULL: a miss. The cache's lock is held,
+ * and all memory that has gone is known. */
+static struct entry *take_hit(struct vipl_cache *cache, struct wanted *wanted)
 {
     struct vipl_interval *found =
         vipl_intervals_containing(&cache->table, wanted->first, wanted->end, serves, wanted);
-    return found == NULL ? NULL : VIPL_CONTAINER(found, struct entry, memory);
-}
-
-/* Returns an entry that serves the call, with one more user; NULL: a miss. */
-static struct entry *find_hit(struct vipl_cache *cache, struct wanted *wanted)
-{
-    lock_when_current(cache);
-    struct entry *e = look_up(cache, wanted);
-    if (e != NULL && cache->verifies && !vipl_frames_are(e->frames, wanted->first, wanted->end)) {
+    if (found == NULL) {
+        return NULL;
+    }
+    struct entry *e = VIPL_CONTAINER(found, struct entry, memory);
+    if (cache->verifies && !vipl_frames_are(e->frames, wanted->first, wanted->end)) {
         vipl_log(VIPL_LOG_ERROR, "the registration cache found pages at %p that are not those registered",
                  (void *)wanted->first);
         cache->statistics.Stale++;
         kill_entry(cache, e);
-        e = NULL;
+        return NULL;
     }
-    if (e != NULL) {
-        use_entry(cache, e);
-        cache->statistics.Hits++;
-    }
+    use_entry(cache, e);
+    cache->statistics.Hits++;
+    return e;
+}
+
+/* The same for a caller without the lock, which waits until all memory that has gone is known. */
+static struct entry *find_hit(struct vipl_cache *cache, struct wanted *wanted)
+{
+    lock_when_current(cache);
+    struct entry *e = take_hit(cache, wanted);
     vipl_mutex_unlock(&cache->lock);
     return e;
 }
@@ -458,13 +461,11 @@ bool vipl_cache_acquire_fast(void *nic_handle, void *address, size_t bytes,
         return false;
     }
     struct entry *e = NULL;
-    if (cache->watches && !cache->verifies && vipl_watch_is_current(cache->keeps_pages)) {
+    if (cache->watches && vipl_watch_is_current(cache->keeps_pages)) {
         struct wanted wanted = wanted_of(address, bytes, attributes);
-        e = look_up(cache, &wanted);
+        e = take_hit(cache, &wanted);
     }
     if (e != NULL) {
-        use_entry(cache, e);
-        cache->statistics.Hits++;
         *out = (VIPX_REGISTRATION){.Handle = e->region, .Entry = e->handle};
     }
     vipl_mutex_unlock(&cache->lock);

@@ -38,8 +38,8 @@ void vipl_cache_forget(struct vipl_nic *nic, uintptr_t first, uintptr_t end);
 void vipl_cache_forget_everywhere(uintptr_t first, uintptr_t end);
 /* acquire() and release() for the common case, without a reference on the NIC handle, which need
  * not be a live one: memory that the cache has, and a region that stays in it. They take the
- * cache's lock alone, allocate nothing and make no cancellation point. False, and nothing has
- * happened: the case is another one. */
+ * cache's lock alone, allocate nothing and, without VIPL_CACHE=verify, make no cancellation point.
+ * False, and nothing has happened: the case is another one. */
 bool vipl_cache_acquire_fast(void *nic_handle, void *address, size_t bytes,
                              const VIP_MEM_ATTRIBUTES *attributes, VIPX_REGISTRATION *out);
 bool vipl_cache_release_fast(void *nic_handle, const VIPX_REGISTRATION *registration);
