@@ -48,7 +48,7 @@ inline const NotForHandlers kNotForHandlers[] = {
     {"VipxReleaseMem", [](Bystander &b) { return VipxReleaseMem(b.nic, nullptr); }},
     {"VipxForgetMem", [](Bystander &b) { return VipxForgetMem(b.nic, nullptr, 0); }},
     {"VipxAllocDevice", [](Bystander &b) { return VipxAllocDevice(b.nic, 0, VIPX_DEVICE_DRAM, nullptr); }},
-    {"VipxFreeDevice", [](Bystander &b) { return VipxFreeDevice(b.nic, nullptr); }},
+    {"VipxFreeDevice", [](Bystander &) { return VipxFreeDevice(nullptr, nullptr); }},
     {"VipxSetRestart", [](Bystander &b) { return VipxSetRestart(b.nic, VIP_FALSE); }},
     {"VipOpenNic", [](Bystander &) { return VipOpenNic("loopback", nullptr); }},
     {"VipxListDevices", [](Bystander &) { return VipxListDevices(nullptr, nullptr); }},
