@@ -33,8 +33,8 @@ std::string &default_device_text()
 
 } // namespace
 
-Nic::Nic(vipl_stream_nic *nic, const std::string &device, bool shared)
-    : nic_(nic), device_(device), generation_(vipl_fork_generation()), shared_(shared), monitor_(nic)
+Nic::Nic(vipl_stream_nic *nic, const std::string &device, bool several)
+    : nic_(nic), device_(device), generation_(vipl_fork_generation()), shared_(several), monitor_(nic)
 {
     uint8_t bytes[VIPL_MAX_HOST_ADDRESS];
     const unsigned length = vipl_stream_nic_address(nic, bytes);
@@ -49,7 +49,7 @@ Nic::~Nic()
     vipl_stream_nic_release(nic_);
 }
 
-std::shared_ptr<Nic> Nic::open_with(const std::string &device, VIP_ULONG flags, bool shared)
+std::shared_ptr<Nic> Nic::open_with(const std::string &device, VIP_ULONG flags, bool several)
 {
     vipl_stream_nic *nic;
     VIP_RETURN reason;
@@ -61,7 +61,7 @@ std::shared_ptr<Nic> Nic::open_with(const std::string &device, VIP_ULONG flags, 
         }
         return nullptr;
     }
-    return std::shared_ptr<Nic>(new Nic(nic, device, shared));
+    return std::shared_ptr<Nic>(new Nic(nic, device, several));
 }
 
 bool Nic::may_have_own()

@@ -52,8 +52,8 @@ public:
     bool is_own() const { return generation_ == vipl_fork_generation(); }
 
 private:
-    Nic(vipl_stream_nic *nic, const std::string &device, bool shared);
-    static std::shared_ptr<Nic> open_with(const std::string &device, VIP_ULONG flags, bool shared);
+    Nic(vipl_stream_nic *nic, const std::string &device, bool several);
+    static std::shared_ptr<Nic> open_with(const std::string &device, VIP_ULONG flags, bool several);
 
     // Constant, but has_direct_.
     vipl_stream_nic *nic_;
