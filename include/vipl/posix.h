@@ -38,8 +38,8 @@ extern "C" {
  *   the last 64 discriminators that it has waited for, and on the last 1,024 with a
  *   #VIPX_FD_CONNECT descriptor. So a request that comes between two calls of VipConnectWait()
  *   finds the listener. A program that only has the descriptor, and has never called
- *   VipConnectWait(), does not listen. A listener ends with VipCloseNic() and with its process; on a
- *   NIC handle with #VIPX_BRIEF_LISTENER it ends with the call of VipConnectWait().
+ *   VipConnectWait(), does not listen. A listener ends with VipCloseNic() and with its process; on
+ *   a NIC handle with #VIPX_BRIEF_LISTENER it ends with the call of VipConnectWait().
  * - **A listener that does not answer** in time is #VIP_TIMEOUT, at the time limit, as without the
  *   flag: its program is busy, or stopped. A program that closes its NIC handle after
  *   VipConnectWait() has returned the request, and does not answer it, rejects it (#VIP_REJECT). A

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Turns to make a connection. A connection that is being made takes descriptors of both processes,
-// which it gives back when it is there. A process with a thousand threads that call a server for the
-// first time would have too few, so it makes some connections to a server at once, and others wait
-// for their turn.
+// which it gives back when it is there. A process with a thousand threads that call a server for
+// the first time would have too few, so it makes some connections to a server at once, and others
+// wait for their turn.
 #ifndef OMNIVIPL_TURN_HPP
 #define OMNIVIPL_TURN_HPP
 

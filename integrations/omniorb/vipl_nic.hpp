@@ -2,9 +2,9 @@
 //
 // NIC handles. A thread that waits for a message is woken without another thread in between where
 // no other thread waits on the same NIC handle. So a connection has a NIC handle of its own, up to
-// a number of them; the connections beyond that share one. A thread that waits on a NIC handle takes
-// descriptors, so on a shared one the monitor waits for all connections but one, and wakes their
-// threads.
+// a number of them; the connections beyond that share one. A thread that waits on a NIC handle
+// takes descriptors, so on a shared one the monitor waits for all connections but one, and wakes
+// their threads.
 #ifndef OMNIVIPL_VIPL_NIC_HPP
 #define OMNIVIPL_VIPL_NIC_HPP
 
