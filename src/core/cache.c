@@ -388,8 +388,8 @@ static bool serves(struct vipl_interval *interval, void *arg)
     return e->state == LIVE && e->ptag == wanted->ptag && (e->rights & wanted->rights) == wanted->rights;
 }
 
-/* Returns an entry that serves the call, with one more user; NULL: a miss. The cache's lock is held,
- * and all memory that has gone is known. */
+/* Returns an entry that serves the call, with one more user; NULL: a miss. The cache's lock is
+ * held, and all memory that has gone is known. */
 static struct entry *take_hit(struct vipl_cache *cache, struct wanted *wanted)
 {
     struct vipl_interval *found =
