@@ -30,7 +30,7 @@ int dm_memory_open(const char *name, uint64_t bytes, const char *refusal, bool a
                    struct dm_memory **memory, struct vipl_dm_reason *reason)
 {
     const char *wanted = name != NULL ? name : dm_memory_ram.name;
-    struct vipl_dm_reason why = {""};
+    struct vipl_dm_reason why;
     int error = open_named(wanted, bytes, refusal, memory, reason);
 
     if (error == 0 || error == EINVAL || !allow_ram) { /* EINVAL: a name that means nothing */
