@@ -82,6 +82,9 @@ VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
 /* The caches forget the block before another process may get its memory. */
 static VIP_RETURN free_shared(VIP_PVOID Address)
 {
+    if (!VIPL_SHARING) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
     size_t bytes = vipl_share_remove_block(Address);
     if (bytes > 0) {
         vipl_cache_forget_everywhere((uintptr_t)Address, (uintptr_t)Address + bytes);
@@ -95,8 +98,7 @@ static VIP_RETURN free_shared(VIP_PVOID Address)
 
 VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
 {
-    return VIPL_SHARING && vipl_guard_enter() ? vipl_guard_leave(free_shared(Address))
-                                              : VIP_ERROR_NOT_SUPPORTED;
+    return vipl_guard_enter() ? vipl_guard_leave(free_shared(Address)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)

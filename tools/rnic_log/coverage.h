@@ -15,7 +15,7 @@ void coverage_free(struct coverage *coverage);
 /* Another log begins: other functions with other queue pairs. */
 void coverage_begin(struct coverage *coverage);
 /* `entry`: of rings_follow(), or NULL. */
-void coverage_add(struct coverage *coverage, const struct rnic_transaction *transaction,
+void coverage_add(struct coverage *coverage, const struct rnic_transaction *c,
                   const struct ring_entry *entry);
 void coverage_print(const struct coverage *coverage, FILE *to);
 /* The same as one JSON object. */

@@ -8,6 +8,6 @@
 #include "rings.h"
 
 /* One line. `entry`: of rings_follow(), or NULL. */
-void explain(FILE *to, const struct rnic_transaction *transaction, const struct ring_entry *entry);
+void explain(FILE *to, const struct rnic_transaction *c, const struct ring_entry *entry);
 
 #endif

@@ -29,6 +29,6 @@ struct rings *rings_new(void);
 void rings_free(struct rings *rings);
 /* Follows one transaction. Returns whether it is a DMA of an entry, which *entry describes until
  * the next call. */
-bool rings_follow(struct rings *rings, const struct rnic_transaction *transaction, struct ring_entry *entry);
+bool rings_follow(struct rings *rings, const struct rnic_transaction *c, struct ring_entry *entry);
 
 #endif

@@ -16,7 +16,7 @@ struct selection {
 
 void select_begin(struct selection *selection, const struct log_options *options);
 /* `entry`: of rings_follow(), or NULL. */
-bool select_wants(struct selection *selection, const struct rnic_transaction *transaction,
+bool select_wants(struct selection *selection, const struct rnic_transaction *c,
                   const struct ring_entry *entry);
 
 #endif

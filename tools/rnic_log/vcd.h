@@ -18,7 +18,7 @@ struct vcd {
 /* Declares the wires of the functions of which `has` is true; `adapter`: frames of the adapter
  * itself as well. */
 void vcd_begin(struct vcd *vcd, FILE *to, const bool has[RNIC_CARD_MAX_FUNCTIONS], bool adapter);
-void vcd_add(struct vcd *vcd, const struct rnic_transaction *transaction);
+void vcd_add(struct vcd *vcd, const struct rnic_transaction *c);
 void vcd_end(struct vcd *vcd);
 
 #endif
