@@ -5,23 +5,11 @@
 
 #include "provider.h"
 
-/* Returns false if something of the domain is still registered. VipDestroyPtag() ends the regions
- * that lie in the cache, but not those whose memory has gone: they end at the cache's next call. */
-static bool end_tag(struct prov_domain *domain)
-{
-    VIP_NIC_HANDLE nic = domain->nic->handle;
-    if (VipDestroyPtag(nic, domain->ptag) == VIP_SUCCESS) {
-        return true;
-    }
-    (void)VipxForgetMem(nic, domain, 1);
-    return VipDestroyPtag(nic, domain->ptag) == VIP_SUCCESS;
-}
-
 static int domain_close(struct fid *fid)
 {
     struct prov_domain *domain = container_of(fid, struct prov_domain, fid.fid);
     prov_nic_lock(domain->nic);
-    bool busy = domain->users > 0 || !end_tag(domain);
+    bool busy = domain->users > 0 || VipDestroyPtag(domain->nic->handle, domain->ptag) != VIP_SUCCESS;
     if (!busy) {
         domain->fabric->users--;
     }

@@ -181,11 +181,12 @@ static struct entry *take_dead(struct vipl_cache *cache)
 }
 
 /* Ends the regions of dead entries. Those that the device does not end now stay dead, for the next
- * time. */
-static void end_dead(struct vipl_cache *cache)
+ * time. Returns true if one has ended. */
+static bool end_dead(struct vipl_cache *cache)
 {
     struct vipl_list refused;
     struct entry *e;
+    bool any = false;
     vipl_list_init(&refused);
     while ((e = take_dead(cache)) != NULL) {
         if (end_region(cache, e)) {
@@ -193,6 +194,7 @@ static void end_dead(struct vipl_cache *cache)
             stop_to_count(cache, e);
             vipl_mutex_unlock(&cache->lock);
             free_entry(e);
+            any = true;
         } else {
             vipl_list_append(&refused, &e->link);
         }
@@ -204,6 +206,7 @@ static void end_dead(struct vipl_cache *cache)
         vipl_list_append(&cache->dead, link);
     }
     vipl_mutex_unlock(&cache->lock);
+    return any;
 }
 
 /* --- events --- */
@@ -590,10 +593,10 @@ static int watch_memory(const struct entry *e)
 static void try_to_cache(struct vipl_cache *cache, struct entry *e, const struct wanted *wanted,
                          VIP_ULONG flags)
 {
-    end_dead(cache);
+    (void)end_dead(cache);
     bool rounds = wanted->rights == 0 || (flags & VIPX_WHOLE_PAGES) != 0;
     bool entered = enter_table(cache, e, rounds);
-    end_dead(cache); /* those that were evicted */
+    (void)end_dead(cache); /* those that were evicted */
     int error = entered && (flags & VIPL_CACHE_STAYS) == 0 ? watch_memory(e) : 0;
     if (error != 0) {
         leave_table(cache, e, wanted, error);
@@ -647,7 +650,7 @@ static VIP_RETURN miss(struct vipl_cache *cache, const struct wanted *wanted,
         vipl_mutex_lock(&cache->lock);
         stop_using(cache, e);
         vipl_mutex_unlock(&cache->lock);
-        end_dead(cache);
+        (void)end_dead(cache);
     }
     *out = e;
     return rc;
@@ -686,7 +689,7 @@ VIP_RETURN vipl_cache_release(struct vipl_nic *nic, const VIPX_REGISTRATION *reg
     bool has_dead = !vipl_list_empty(&cache->dead);
     vipl_mutex_unlock(&cache->lock);
     if (has_dead) {
-        end_dead(cache);
+        (void)end_dead(cache);
     }
     return is_its ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
@@ -698,7 +701,7 @@ void vipl_cache_forget(struct vipl_nic *nic, uintptr_t first, uintptr_t end)
         vipl_mutex_lock(&cache->lock);
         kill_overlapping(cache, first, end);
         vipl_mutex_unlock(&cache->lock);
-        end_dead(cache);
+        (void)end_dead(cache);
     }
 }
 
@@ -725,8 +728,8 @@ void vipl_cache_forget_everywhere(uintptr_t first, uintptr_t end)
     void *nic_handle = NULL;
     while (kill_in_one(first, end, &nic_handle)) {
         struct vipl_nic *nic = vipl_nic_get(nic_handle);
-        if (nic != NULL) {                        /* otherwise it is closing, and ends its regions itself */
-            end_dead(vipl_load_ptr(&nic->cache)); /* pairs with publish_cache() */
+        if (nic != NULL) { /* otherwise it is closing, and ends its regions itself */
+            (void)end_dead(vipl_load_ptr(&nic->cache)); /* pairs with publish_cache() */
             vipl_nic_put(nic);
         }
     }
@@ -735,7 +738,6 @@ void vipl_cache_forget_everywhere(uintptr_t first, uintptr_t end)
 bool vipl_cache_drop_idle(struct vipl_nic *nic, void *ptag)
 {
     struct vipl_cache *cache = vipl_load_ptr(&nic->cache); /* pairs with make_cache() */
-    bool any = false;
     if (cache == NULL) {
         return false;
     }
@@ -747,14 +749,10 @@ bool vipl_cache_drop_idle(struct vipl_nic *nic, void *ptag)
         if (ptag == NULL || e->ptag == ptag) {
             cache->statistics.Evicted++;
             kill_entry(cache, e);
-            any = true;
         }
     }
     vipl_mutex_unlock(&cache->lock);
-    if (any) {
-        end_dead(cache);
-    }
-    return any;
+    return end_dead(cache);
 }
 
 void vipl_cache_statistics(struct vipl_nic *nic, VIPX_CACHE_STATISTICS *out)

@@ -46,8 +46,9 @@ bool vipl_cache_release_fast(void *nic_handle, const VIPX_REGISTRATION *registra
 /* Tells of all memory that has gone by calls that have returned. */
 void vipl_cache_statistics(struct vipl_nic *nic, VIPX_CACHE_STATISTICS *out);
 
-/* Ends the regions that have no users: those with a tag, or all if it is NULL. The caller wants to
- * end the tag, or has found the limit of the device reached. Returns true if there were some. */
+/* Ends the regions that have no users: those with a tag, or all if it is NULL, and those whose
+ * memory has gone. The caller wants to end the tag, or has found the limit of the device reached.
+ * Returns true if a region has ended. */
 bool vipl_cache_drop_idle(struct vipl_nic *nic, void *ptag);
 /* The NIC handle is being closed: no call uses it, and its regions are about to end all at once. */
 void vipl_cache_end(struct vipl_nic *nic);

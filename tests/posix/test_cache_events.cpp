@@ -137,6 +137,18 @@ TEST_CASE("memory that an allocator has given back is not found",
     EXPECT_EQ(2u, nic.statistics().Invalidated);
 }
 
+TEST_CASE("regions whose memory has gone do not keep a tag", "[VipDestroyPtag][cache][posix][watch]")
+{
+    const CachingNic nic;
+    Pages pages(kPages);
+    VIP_PROTECTION_HANDLE tag = nullptr;
+    REQUIRE_VIP(VipCreatePtag(nic, &tag));
+    nic.cache(pages.at(), pages.size(), {tag, VIP_FALSE, VIP_FALSE});
+    pages.map_again();
+    EXPECT_EQ(1u, nic.statistics().Invalidated);
+    REQUIRE_VIP(VipDestroyPtag(nic, tag)); // the cache's next call would have ended the region
+}
+
 TEST_CASE("memory that goes while it is in use stays registered until it is released",
           "[VipxReleaseMem][cache][posix][watch]")
 {
