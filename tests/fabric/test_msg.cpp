@@ -94,6 +94,7 @@ TEST_CASE("with selective completion, those that are asked for come", "[msg]")
     FABRIC(fi_recv(pair.server.get(), to.data(), 64, to.desc(), 0, nullptr));
     FABRIC(fi_sendmsg(pair.client.get(), &message, FI_COMPLETION));
     CHECK(next_completion(pair.client_side.tx.get()).entry.op_context == &pair);
+    CHECK(next_completion(pair.server_side.rx.get()).error == 0); // before the memory ends
 }
 
 TEST_CASE("messages wait for receives, and keep their order", "[msg]")
