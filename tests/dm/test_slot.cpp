@@ -89,7 +89,7 @@ TEST_CASE("slots one after another are a file of pcapng, for packets of every le
         for (std::size_t i = 0; i < packets.size(); ++i) {
             REQUIRE(r.packets[i].bytes == packets[i].size());
             REQUIRE(r.packets[i].original == packets[i].size() + 1);
-            REQUIRE(r.packets[i].time == 1700000000123456789 + i);
+            REQUIRE(r.packets[i].time == UINT64_C(1700000000123456789) + i);
             REQUIRE(std::memcmp(file.data() + r.packets[i].offset, packets[i].data(), packets[i].size()) ==
                     0);
         }
