@@ -5,8 +5,9 @@ times it is flaky, which is named and is no failure. A crash, a sanitizer's repo
 
     run_tests.py --name NAME [--to FOLDER] [--again] [--no-skips] -- CTEST-ARGUMENTS...
 
-NAME is for the files: build/NAME-tests.log has the whole run, build/NAME-failures one file for each test that failed, with all its output. With
---no-skips a test that did not run is a failure. The last line is ctest's closing summary, after the runs again.
+NAME is for the files: build/NAME-tests.log has the whole run, build/NAME-failures one file for each test that failed, with all its output, and
+build/NAME-costs.txt what each test took, most first: seconds of CPUs, seconds by the clock. With --no-skips a test that did not run is a failure.
+The last line is ctest's closing summary, after the runs again.
 """
 import argparse
 import os
@@ -124,6 +125,7 @@ class Run:
         self.folder = os.path.join(options.to, options.name + "-failures")
         self.log_path = os.path.join(options.to, options.name + "-tests.log")
         self.junit = os.path.join(options.to, options.name + "-tests.xml")
+        self.costs = os.path.abspath(os.path.join(options.to, options.name + "-costs.txt"))
         if "--output-junit" in arguments:
             at = arguments.index("--output-junit")
             self.junit = os.path.abspath(arguments[at + 1])
@@ -161,11 +163,26 @@ class Run:
                 (flaky if may_be and self.passes_again(test, log) else red).append(test)
         return flaky, red
 
+    def sort_costs(self):
+        """The lines that tests/support/limit.py has written, and their sums."""
+        rows = []
+        if os.path.exists(self.costs):
+            with open(self.costs, encoding="utf-8") as file:
+                rows = sorted((line.split() for line in file), key=lambda row: -float(row[0]))
+        sums = ["%.2f" % sum(float(row[column]) for row in rows) for column in (0, 1)]
+        with open(self.costs, "w", encoding="utf-8") as file:
+            file.writelines("%8s %8s %s\n" % tuple(row) for row in rows + [sums + ["all"]])
+
     def run(self):
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
+        if os.path.exists(self.costs):
+            os.remove(self.costs)
+        os.environ["VIPL_TEST_COSTS"] = self.costs
         with open(self.log_path, "w", encoding="utf-8") as log:
             tests, code = ctest(self.arguments, self.junit, log)
+            del os.environ["VIPL_TEST_COSTS"]
+            self.sort_costs()
             failed = [test for test in tests.values() if test.kind in ("failed", "kept")]
             skipped = [test for test in tests.values() if test.kind == "skipped" and self.no_skips]
             nothing = not tests or (code != 0 and not failed)

@@ -27,29 +27,38 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def stat_of(pid):
-    """Of a process: its parent, its name and state, and the seconds it and its children that were waited for have run."""
+    """Of a process: its name and state, and the seconds it and its children that were waited for have run."""
     with open("/proc/%s/stat" % pid) as file:
         text = file.read()
     name = text[text.index("(") + 1:text.rindex(")")]
     fields = text[text.rindex(")") + 2:].split()
-    return {"parent": int(fields[1]), "name": name, "state": fields[0], "threads": int(fields[17]),
+    return {"name": name, "state": fields[0], "threads": int(fields[17]),
             "ran": sum(map(int, fields[11:15])) / TICKS_PER_S}
+
+
+def children_of(pid):
+    """Those of each of its threads."""
+    found = []
+    for thread in os.listdir("/proc/%d/task" % pid):
+        try:
+            with open("/proc/%d/task/%s/children" % (pid, thread)) as file:
+                found += map(int, file.read().split())
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # the thread ended: another one of the process has its children
+    return found
 
 
 def processes_of(root):
     """`root` and all below it: pid -> stat_of()."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    found, left = {}, [root]
+    while left:
+        pid = left.pop()
         try:
-            found[int(pid)] = stat_of(pid)
+            found[pid] = stat_of(pid)
+            left += children_of(pid)
         except (FileNotFoundError, ProcessLookupError):
             pass  # it ended
-    tree = {root} & set(found)
-    while True:
-        more = {pid for pid, stat in found.items() if stat["parent"] in tree} - tree
-        if not more:
-            return {pid: found[pid] for pid in tree}
-        tree |= more
+    return found
 
 
 def idle_seconds():
@@ -65,7 +74,7 @@ class OwnTime:
     def __init__(self, root):
         self.root = root
         self.spent = self.passed = 0.0
-        self.known = os.path.exists("/proc/stat")
+        self.known = os.path.exists("/proc/stat") and os.path.exists("/proc/self/task/%d/children" % os.getpid())
         self.clock = time.monotonic()
         self.ran, self.idle = 0.0, idle_seconds() if self.known else 0.0
 
@@ -93,6 +102,7 @@ def runnable():
 def stretched():
     """The test's environment."""
     environment = dict(os.environ)
+    environment.pop("VIPL_TEST_COSTS", None)  # a test of this program is one test
     scale, slowness = (int(environment.get(name, "1")) for name in ("VIPL_TEST_TIMEOUT_SCALE", "VIPL_TEST_SLOWNESS"))
     crowd = min(runnable() // (os.cpu_count() or 1), MAX_STRETCH)
     environment.setdefault("VIPL_TEST_SLOWNESS", str(slowness))
@@ -120,6 +130,15 @@ def kill(test, own, why):
             pass
     test.wait()
     return 1
+
+
+def tell_cost(seconds):
+    """Adds a line to the file of costs: seconds of CPUs that the test's processes had, seconds by the clock, its name."""
+    path = os.environ.get("VIPL_TEST_COSTS")
+    if path:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with open(path, "a") as file:
+            file.write("%.2f %.2f %s\n" % (used.ru_utime + used.ru_stime, seconds, os.environ.get("VIPL_TEST_NAME", sys.argv[2])))
 
 
 def end_like(test):
@@ -154,6 +173,7 @@ def main():
         if own.spent > limit:
             return kill(test, own, "%.0f s of the test's own time are over; by the clock %.0f s" % (limit, own.clock - start))
     watch.end()
+    tell_cost(time.monotonic() - start)
     if own.spent > WORTH_A_LINE * limit:
         print("limit.py: %.0f of %.0f s" % (own.spent, limit))
     return end_like(test)

@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import types
 
 support = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
@@ -71,6 +72,16 @@ def spent(passed, ran, idle):
     return own.spent
 
 
+def cost_of(program):
+    """The lines of the file of costs, as words."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "costs")
+        subprocess.run([sys.executable, os.path.join(support, "limit.py"), "60", sys.executable, "-c", program],
+                       env=dict(os.environ, VIPL_TEST_COSTS=path, VIPL_TEST_NAME="a.test"), check=True)
+        with open(path) as file:
+            return [line.split() for line in file]
+
+
 for what, program, status in (("success", "pass", 0), ("a failure", "raise SystemExit(3)", 3), ("skipped", "raise SystemExit(77)", 77),
                               ("a signal", "import os; os.kill(os.getpid(), 15)", -15), ("a kill", "import os; os.kill(os.getpid(), 9)", -9)):
     checks.that(status_of(program) == status, "%s is the test's own" % what)
@@ -85,6 +96,11 @@ ONE, TWO, NONE, HALF = "1 10 one\n", "2 10 two\n", "3 10 \n", "1 10 on"
 for lines, asleep, expected in (([ONE] * 3, False, False), ([ONE] * 4, False, True), ([ONE, ONE], True, False), ([ONE, ONE, ONE], True, True),
                                 ([ONE, ONE, TWO, TWO], False, False), ([NONE] * 9, True, False), ([HALF] * 9, True, False), ([""] * 9, True, False)):
     checks.that(case_spent(lines, asleep) == expected, "a case over its time: %s, asleep %s" % (lines, asleep))
+half_a_second = "import time\nwhile time.process_time() < 0.5: pass"
+below = "import os, subprocess, sys; assert 'VIPL_TEST_COSTS' not in os.environ; subprocess.run([sys.executable, '-c', %r])" % half_a_second
+for what, program in (("a test", half_a_second), ("a child of a test", below)):
+    cost = cost_of(program)
+    checks.that(len(cost) == 1 and cost[0][2] == "a.test" and 0.5 <= float(cost[0][0]) < 5, "what %s has of CPUs is told: %s" % (what, cost))
 limit.runnable = lambda: 9 * os.cpu_count()
 os.environ.update(VIPL_TEST_TIMEOUT_SCALE="8", VIPL_TEST_SLOWNESS="2")
 checks.that(limit.stretched()["VIPL_TEST_TIMEOUT_SCALE"] == "18", "nine wait for each CPU, of programs that are twice as slow")

@@ -40,6 +40,8 @@ class Result:
                                   universal_newlines=True, check=False)
             self.code, self.out = done.returncode, done.stdout
             self.last = [line for line in done.stdout.splitlines() if "tests passed" in line][-1]
+            with open(os.path.join(folder, "planted-costs.txt"), encoding="utf-8") as file:
+                self.costs = [line.split() for line in file]
             self.files = {}
             for top, _, names in os.walk(os.path.join(folder, "planted-failures")):
                 for name in names:
@@ -67,6 +69,8 @@ is_red("where nothing is run again", Result({**GOOD, "now_and_then": "ONCE exit 
 kept = 'set_tests_properties(good PROPERTIES FIXTURES_SETUP f)\nset_tests_properties(after PROPERTIES FIXTURES_REQUIRED f)\n'
 is_green("one that a flake kept from running", Result({"good": "mkdir $0.been || exit 0; exit 1", "after": "exit 0"}, properties=kept),
          "100% tests passed, 0 tests failed out of 2", "FLAKY good")
+costs = Result({**GOOD, "busy": "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"}).costs
+checks.that(len(costs) == 3 and float(costs[0][0]) > float(costs[1][0]) and costs[2][2] == "all", "what each test took, most first: %s" % costs)
 
 # What is red although it would pass the next time.
 for what, text, why in (
