@@ -169,14 +169,18 @@ int dm_index_check(const struct dm_index *index, struct vipl_dm_reason *reason)
     uint64_t packets = 0;
     struct dm_entry entry;
 
+    if (index->longest > DM_MAX_PACKET) {
+        return dm_fail(reason, EINVAL,
+                       "the index has packets of %" PRIu32 " bytes, and none is longer than %" PRIu32,
+                       index->longest, DM_MAX_PACKET);
+    }
     for (uint64_t i = 0; i < index->entries; i++) {
         dm_index_get(index, i, &entry);
         if (entry.bytes == 0) {
             continue;
         }
-        if (entry.bytes < DM_MIN_PACKET || entry.bytes > DM_MAX_PACKET || entry.bytes > index->longest ||
-            entry.offset < end || entry.offset > index->store_bytes ||
-            entry.bytes > index->store_bytes - entry.offset) {
+        if (entry.bytes < DM_MIN_PACKET || entry.bytes > index->longest || entry.offset < end ||
+            entry.offset > index->store_bytes || entry.bytes > index->store_bytes - entry.offset) {
             return dm_fail(reason, EINVAL,
                            "entry %" PRIu64 " of the index is not inside the store, or not in order", i);
         }

@@ -176,6 +176,7 @@ TEST_CASE("an index that lies is refused", "[dm_index]")
     CHECK(refused(with(0, 'W')));
     CHECK(refused(with(8, 2)));
     CHECK(refused(with(12, 0)));                         // shorter than its packets
+    CHECK(refused(with(15, 4)));                         // longer than any packet
     CHECK(refused(with(16, 5)));                         // entries
     CHECK(refused(with(24, 4)));                         // packets
     CHECK(refused(with(32, 10)));                        // a smaller store

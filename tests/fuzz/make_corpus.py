@@ -622,6 +622,7 @@ RECORDING = {
     'index-short': dm_index([(40, 60, 0)], count=2),
     'index-entries-largest': dm_index([], packets=0, count=0xffffffffffffffff),
     'index-longest-wrong': dm_index([(40, 61, 0)]),
+    'index-longest-huge': dm_index([(40, 61, 0)], longest=0x0400003c),
     'index-cut': dm_index([(40, 60, 0)])[:100],
     'empty': b'',
 }
