@@ -37,6 +37,10 @@
 
 #include "list.h"
 
+#ifndef container_of /* libfabric 1 has it in its headers */
+#define container_of(member_address, type, member) ((type *)((char *)(member_address)-offsetof(type, member)))
+#endif
+
 enum {
     PROV_CM_DATA = 40,     /* private data of connect, accept and reject */
     PROV_INJECT = 256,     /* bytes that fi_inject() takes */
