@@ -10,17 +10,17 @@
 #define VIPL_BASE_LOCK_RANK_H
 
 enum vipl_lock_rank {
-    /* sockets/epoll.c: a set's entries; sockets/conn.h: the handshake of a connection */
+    /* sockets/epoll.h: a set's entries; sockets/conn.h: the handshake of a connection */
     VIPL_RANK_SOCK_EPOLL = 1,
     VIPL_RANK_SOCK_CONN,
-    VIPL_RANK_SOCK_LIST,     /* sockets/handshake.c: the connections whose handshake has begun */
+    VIPL_RANK_SOCK_LIST,     /* sockets/pending.c: the connections whose handshake has begun */
     VIPL_RANK_SOCK_DEVICE,   /* sockets/device.c: the device is being opened */
     VIPL_RANK_SOCK_PROBE,    /* sockets/probe.c: what is known of other hosts; sockets/responder.c */
     VIPL_RANK_SOCK_PLACES,   /* sockets/places.c: what is known of this host's listeners */
     VIPL_RANK_STREAM,        /* stream/stream.c: a stream, during the library's calls for its VI */
     VIPL_RANK_STREAM_CLOSER, /* stream/closer.c: closed streams whose peer has yet to take all */
     VIPL_RANK_STREAM_NIC,    /* stream/nic.c: the streams of a device */
-    VIPL_RANK_SOCK_READY,    /* sockets/epoll.c: entries that have changed; taken by notifications */
+    VIPL_RANK_SOCK_READY,    /* sockets/epoll.h: entries that have changed; taken by notifications */
     VIPL_RANK_SOCK_TABLE,    /* sockets/table.c: what descriptors stand for */
     VIPL_RANK_NOTES,         /* server.c: messages of one client are read and handled in their order */
     /* server/rights.c: the clients' processes, and what the server itself may do */

@@ -99,34 +99,66 @@ struct sock_epoll {
     bool is_signalled; /* the waker */
 };
 
+/* --- sets (epoll.c) --- */
+
 /* Looks up a set. The caller owns a reference. */
 struct sock_epoll *sock_epoll_of(int fd);
+/* Returns the set after another one, with a reference, and gives back that one's. NULL before:
+ * the first set; NULL: there is no other one. */
+struct sock_epoll *sock_epoll_next(struct sock_epoll *before);
 
 /* The random number. */
 uint64_t sock_epoll_key(void);
 
-int sock_epoll_kernel(const struct sock_epoll *set); /* a descriptor of the program's set */
+/* A descriptor of the program's set. */
+static inline int sock_epoll_kernel(const struct sock_epoll *set)
+{
+    return (int)vipl_load_relaxed(&set->kernel);
+}
+/* Makes the set one that has no members, by the descriptor of the program's set. */
+void sock_epoll_clear(struct sock_epoll *set, int fd);
+/* Makes the library's set, if it is not made yet. Returns 0 or an errno value. The set's lock is
+ * held. */
+int sock_epoll_make_own(struct sock_epoll *set);
+
+/* --- members (epoll_entry.c); the set's lock is held --- */
+
+/* Makes an entry, with a reference to the file, if there is one. NULL: no memory. */
+struct sock_entry *sock_entry_new(struct sock_epoll *set, int fd, struct sock_file *file,
+                                  const struct epoll_event *event);
+/* Finds the entry of a descriptor and what it stands for; NULL: there is none. */
+struct sock_entry *sock_entry_find(struct sock_epoll *set, int fd, const struct sock_file *file);
+/* Finds the entry that the library's set has reported; NULL: it is gone. */
+struct sock_entry *sock_entry_of_key(struct sock_epoll *set, uint64_t key);
+/* Forgets an entry that no set of the kernel's has any more, or ever had; all entries. */
+void sock_entry_forget(struct sock_entry *entry);
+void sock_entries_forget(struct sock_epoll *set);
+/* The connection of an entry; NULL: the entry is the kernel's, or a set. */
+struct sock_conn *sock_entry_conn(const struct sock_entry *entry);
+/* Where a connection in that state is watched. */
+enum sock_place sock_entry_place_for(enum sock_state state);
+/* Has the new entry of a connection watched. Returns 0 or an errno value. */
+int sock_entry_place(struct sock_entry *entry, struct sock_conn *conn);
+/* Takes the entry out of the set of the kernel's that it is in. */
+void sock_entry_leave_kernel(struct sock_entry *entry);
+/* The library's set shall report the entry once for these events. */
+void sock_entry_expect(struct sock_entry *entry, short events);
+/* Places entries whose connection has another state. */
+void sock_epoll_sweep_locked(struct sock_epoll *set);
+
+/* In a forked child: the set becomes this process's (epoll_ctl.c). */
+void sock_epoll_renew_locked(struct sock_epoll *set);
+
+/* --- notifications (epoll_ready.c) --- */
+
 /* The calling thread drives the device for this set from now on: notifications that it makes itself
  * do not wake it. NULL: for none. */
 void sock_epoll_drive(const struct sock_epoll *set);
-
-/* --- entries (epoll.c); the set's lock is held --- */
-
-/* The connection of an entry; NULL: the entry is the kernel's, or a set. */
-struct sock_conn *sock_epoll_conn(const struct sock_entry *entry);
-/* In a forked child: the set becomes this process's. */
-void sock_epoll_renew_locked(struct sock_epoll *set);
-
-/* Places entries whose connection has another state. */
-void sock_epoll_sweep_locked(struct sock_epoll *set);
-/* Finds the entry that the library's set has reported; NULL: it is gone. */
-struct sock_entry *sock_epoll_entry_locked(struct sock_epoll *set, uint64_t key);
-/* The library's set shall report the entry once for these events. */
-void sock_epoll_expect_locked(struct sock_entry *entry, short events);
-
-/* --- the ready list --- */
-
+/* Puts the entry on the ready list, or on the list of those whose connection has another state. */
 void sock_epoll_mark_ready(struct sock_entry *entry);
+void sock_epoll_mark_changed(struct sock_entry *entry);
+/* Wakes the threads that sleep for the set and do not drive it. */
+void sock_epoll_wake_others(struct sock_epoll *set);
 /* Signals the waker. The ready lock is held. */
 void sock_epoll_signal_locked(struct sock_epoll *set);
 

@@ -63,14 +63,14 @@ static uint32_t ready_in_handshake(struct sock_entry *entry, struct sock_conn *c
     entry->told = ready;
     entry->nic = now.nic;
     entry->again_at = now.again_ms < 0 ? UINT64_MAX : vipl_now_ns() + (uint64_t)now.again_ms * 1000000;
-    sock_epoll_expect_locked(entry, (short)(now.kernel & ~now.ready));
+    sock_entry_expect(entry, (short)(now.kernel & ~now.ready));
     return ready;
 }
 
 /* The events to report, and whether the entry stays on the ready list. */
 static uint32_t look_at_entry(struct sock_entry *entry, bool *stays)
 {
-    struct sock_conn *conn = sock_epoll_conn(entry);
+    struct sock_conn *conn = sock_entry_conn(entry);
     uint32_t edges = 0;
     *stays = false;
     if (entry->place == SOCK_IN_KERNEL || conn == NULL) {
@@ -208,7 +208,7 @@ static void take_own(struct sock_epoll *set)
     vipl_mutex_lock(&set->lock);
     int count = epoll_wait(set->own, events, OWN_EVENTS, 0);
     for (int i = 0; i < count; i++) {
-        struct sock_entry *entry = sock_epoll_entry_locked(set, events[i].data.u64);
+        struct sock_entry *entry = sock_entry_of_key(set, events[i].data.u64);
         if (events[i].data.u64 == 0) {
             vipl_mutex_lock(&set->ready_lock);
             set->is_signalled = false;
