@@ -5,9 +5,9 @@
 
 #include "base/deadline.h"
 #include "sockets/conn.h"
+#include "sockets/drive.h"
 #include "sockets/handshake.h"
 #include "sockets/signals.h"
-#include "sockets/wait.h"
 
 enum { BRIEF_MS = 2 }; /* a server's write that must not wait, for the outcome */
 static const uint64_t ns_per_ms = 1000000;

@@ -8,9 +8,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "sockets/mark.h"
-#include "sockets/places.h"
 #include "sockets/responder.h"
-#include "sockets/wait.h"
 
 static void make_conn(void *object)
 {
@@ -49,53 +47,8 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
     return conn;
 }
 
-static struct sock_conn *conn_of_file(struct sock_file *file)
+void sock_conn_free(struct sock_conn *conn)
 {
-    return VIPL_CONTAINER(file, struct sock_conn, file);
-}
-
-/* What a client has made of its connection, which ends, says whether others like it are moved. */
-static void judge(const struct sock_conn *conn)
-{
-    enum sock_state state = sock_conn_state(conn);
-    bool has_begun = state == SOCK_HELLO_SENT || state == SOCK_JOINING || state == SOCK_COMMITTING;
-    struct vipl_stream_use use = {0};
-    if (state == SOCK_MOVED) {
-        use = vipl_stream_used(conn->stream);
-    }
-    if (conn->is_judged && (has_begun || state == SOCK_MOVED) && !use.peer_began) {
-        sock_place_has_ended(&conn->place, use.messages, vipl_now_ns());
-    }
-}
-
-/* The kernel's socket is closed by the caller, after this. A thread that is inside a call for the
- * connection keeps its reference, and thereby the stream, until it returns, as in the kernel. */
-static void closed(struct sock_file *file)
-{
-    struct sock_conn *conn = conn_of_file(file);
-    sock_handshake_finish(conn);
-    judge(conn);
-    vipl_mutex_lock(&conn->lock);
-    sock_handshake_close_locked(conn);
-    conn->kernel = -1;
-    sock_conn_change_locked(conn, sock_conn_state(conn));
-    vipl_mutex_unlock(&conn->lock);
-    sock_epoll_forget(conn);
-}
-
-static void moved(struct sock_file *file, int fd, int other)
-{
-    struct sock_conn *conn = conn_of_file(file);
-    vipl_mutex_lock(&conn->lock);
-    if (conn->kernel == fd) {
-        conn->kernel = other;
-    }
-    vipl_mutex_unlock(&conn->lock);
-}
-
-static void freed(struct sock_file *file)
-{
-    struct sock_conn *conn = conn_of_file(file);
     if (conn->stream != NULL) {
         if (vipl_load_relaxed(&conn->resets) != 0) {
             vipl_stream_abort(conn->stream);
@@ -110,8 +63,6 @@ static void freed(struct sock_file *file)
     }
     vipl_pool_put(&conns, conn);
 }
-
-const struct sock_file_kind sock_conn_kind = {closed, moved, freed};
 
 void sock_conn_change_locked(struct sock_conn *conn, enum sock_state state)
 {
@@ -141,14 +92,6 @@ void sock_conn_unhook(struct sock_conn *conn, struct sock_hook *hook)
     vipl_mutex_lock(&conn->lock);
     vipl_list_remove(&hook->link);
     vipl_mutex_unlock(&conn->lock);
-}
-
-bool sock_conn_is_closed(struct sock_conn *conn)
-{
-    vipl_mutex_lock(&conn->lock);
-    bool is_closed = conn->kernel < 0;
-    vipl_mutex_unlock(&conn->lock);
-    return is_closed;
 }
 
 /* --- what a connection that is not the kernel's says to poll() and to SO_ERROR --- */

@@ -52,8 +52,8 @@ enum sock_state {
     SOCK_FOREIGN /* moved by the parent before the fork: calls fail with ECONNRESET */
 };
 
-/* Called when the state of a connection changes, and when its last descriptor is closed
- * (sock_conn_is_closed()), with the connection's lock held: it calls nothing of the connection. */
+/* Called when the state of a connection changes, and when its last descriptor is closed, with the
+ * connection's lock held: it calls nothing of the connection. */
 struct sock_hook {
     struct vipl_list link; /* the connection's list; guarded by the connection's lock */
     void (*changed)(struct sock_hook *hook);
@@ -63,7 +63,7 @@ struct sock_responder; /* responder.h */
 
 struct sock_conn {
     struct sock_file file;
-    struct vipl_list link;      /* the connections in a handshake (handshake.c); in the pool: free */
+    struct vipl_list link;      /* the connections in a handshake (pending.c); in the pool: free */
     struct vipl_mutex lock;     /* rank SOCK_CONN */
     uint32_t state;             /* atomic: enum sock_state; changes under the lock */
     struct vipl_stream *stream; /* constant once the state is MOVED, until the last reference is put */
@@ -107,6 +107,8 @@ enum { SOCK_SHUT_READ = 1, SOCK_SHUT_WRITE = 2 };
 
 /* Returns a connection with one reference and no descriptor; NULL: no memory. */
 struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblocking);
+/* Nothing refers to the connection any more (conn_file.c). */
+void sock_conn_free(struct sock_conn *conn);
 
 static inline enum sock_state sock_conn_state(const struct sock_conn *conn)
 {
@@ -128,10 +130,6 @@ static inline struct sock_conn *sock_conn_of(int fd)
 {
     return (struct sock_conn *)(void *)sock_file_of_kind(fd, &sock_conn_kind);
 }
-static inline void sock_conn_get(struct sock_conn *conn)
-{
-    sock_file_get(&conn->file);
-}
 static inline void sock_conn_put(struct sock_conn *conn)
 {
     sock_file_put(&conn->file);
@@ -151,8 +149,6 @@ static inline bool sock_conn_is_stopped(const struct sock_conn *conn)
 }
 /* The program is about to send: the server gets the byte that it is owed. */
 void sock_handshake_pay(struct sock_conn *conn);
-/* Returns true once the program has closed the last descriptor. */
-bool sock_conn_is_closed(struct sock_conn *conn);
 
 /* In a forked child, which has no other thread: a moved connection is the parent's. */
 void sock_conn_forked(struct sock_conn *conn);
@@ -164,7 +160,7 @@ short sock_conn_ready(struct sock_conn *conn);
 /* The error of a lost connection, which is reported once; 0: there is none. */
 int sock_conn_take_error(struct sock_conn *conn);
 
-/* --- the handshake: handshake.c --- */
+/* --- the handshake: advance.c, await.c, forward.c, handshake.c and pending.c --- */
 
 /* What a connection is now, and what a thread that waits for it waits for. */
 struct sock_now {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The devices of this process's streams. */
-#include <errno.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -9,7 +8,6 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
-#include "sockets/conn.h"
 #include "sockets/device.h"
 #include "sockets/hello.h"
 #include "stream/stream.h"
@@ -118,43 +116,37 @@ struct vipl_stream_nic *sock_device(const char *name)
     return nic;
 }
 
-static void drive(void *nic)
+static struct device *of_nic_locked(const struct vipl_stream_nic *nic)
 {
-    int rc = 0;
-    while (rc == 0 || rc == VIPL_POLL_OTHERS || rc == EINTR) {
-        rc = vipl_stream_nic_wait(nic, NULL, 0, -1, NULL);
-        sock_handshakes_look();
-    }
-    vipl_log(VIPL_LOG_ERROR, "sockets: a device cannot be waited for any more: error %d", rc);
-}
-
-static int drive_locked(struct device *device)
-{
-    struct vipl_thread thread;
-    int error = vipl_thread_start(&thread, drive, device->nic);
-    device->is_driven = error == 0;
-    if (device->is_driven) {
-        vipl_thread_detach(&thread);
-    }
-    return error;
-}
-
-void sock_device_drive(struct vipl_stream_nic *nic)
-{
-    int error = 0;
-    vipl_mutex_lock(&devices.lock);
     for (unsigned i = 0; i < NAMES * HANDLES; i++) {
         struct device *device = &devices.names[i / HANDLES].all[i % HANDLES];
-        if (device->nic == nic && !device->is_driven) {
-            error = drive_locked(device);
+        if (device->nic == nic) {
+            return device;
         }
     }
-    vipl_mutex_unlock(&devices.lock);
-    if (error != 0) {
-        char text[128];
-        vipl_log(VIPL_LOG_ERROR, "sockets: no thread for a device: %s",
-                 vipl_os_error(error, text, sizeof(text)));
+    return NULL;
+}
+
+bool sock_device_claim(struct vipl_stream_nic *nic)
+{
+    bool claimed = false;
+    vipl_mutex_lock(&devices.lock);
+    struct device *device = of_nic_locked(nic);
+    if (device != NULL && !device->is_driven) {
+        device->is_driven = claimed = true;
     }
+    vipl_mutex_unlock(&devices.lock);
+    return claimed;
+}
+
+void sock_device_unclaim(struct vipl_stream_nic *nic)
+{
+    vipl_mutex_lock(&devices.lock);
+    struct device *device = of_nic_locked(nic);
+    if (device != NULL) {
+        device->is_driven = false;
+    }
+    vipl_mutex_unlock(&devices.lock);
 }
 
 void sock_device_forked(void)

@@ -30,9 +30,11 @@ struct vipl_stream_nic;
  * the process lives. A process has a few NIC handles of each device, and threads beyond their
  * number share them. A device lasts as long as the process. */
 struct vipl_stream_nic *sock_device(const char *name);
-/* A thread waits for streams of several devices, and drives another one itself: from now on a
- * thread of the library drives this one. */
-void sock_device_drive(struct vipl_stream_nic *nic);
+/* The caller is to have the device driven by a thread of the library (drive.c). Returns false if
+ * another caller is to, or has done so. */
+bool sock_device_claim(struct vipl_stream_nic *nic);
+/* There is no thread for it: a later call may claim the device again. */
+void sock_device_unclaim(struct vipl_stream_nic *nic);
 void sock_device_forked(void);
 
 #endif

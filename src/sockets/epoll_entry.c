@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sockets/drive.h"
 #include "sockets/wait.h"
 
 enum { FIRST_ROOM = 64 }; /* of the table of entries */
@@ -180,7 +181,7 @@ static void enter_library(struct sock_entry *entry, struct sock_conn *conn, enum
         if (vipl_load_relaxed(&entry->set->moved) == 0) {
             vipl_store_ptr(&entry->set->nic, nic); /* pairs with nic_of() */
         } else if (vipl_load_ptr(&entry->set->nic) != nic) {
-            sock_device_drive(nic);
+            sock_drive(nic);
         }
         if (vipl_fetch_add(&entry->set->moved, 1) == 0) {
             sock_epoll_wake_others(entry->set); /* a thread that sleeps has to drive the device */

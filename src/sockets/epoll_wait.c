@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/deadline.h"
+#include "sockets/drive.h"
 #include "sockets/signals.h"
 #include "sockets/wait.h"
 
@@ -254,7 +255,7 @@ static struct sock_file *member_of(struct sock_epoll *set, unsigned n)
 static struct vipl_stream_nic *either(struct vipl_stream_nic *one, struct vipl_stream_nic *other)
 {
     if (one != NULL && other != NULL && one != other) {
-        sock_device_drive(other);
+        sock_drive(other);
     }
     return one != NULL ? one : other;
 }

@@ -6,8 +6,8 @@
 
 #include "base/deadline.h"
 #include "sockets/conn.h"
+#include "sockets/drive.h"
 #include "sockets/handshake.h"
-#include "sockets/wait.h"
 
 static const uint64_t ns_per_ms = 1000000;
 
@@ -77,15 +77,4 @@ void sock_handshakes_look(void)
         step_if_joined(some[i]);
         sock_conn_put(some[i]);
     }
-}
-
-static void give_up_for_fork(struct sock_conn *conn, void *unused)
-{
-    (void)unused;
-    sock_conn_give_up(conn, SOCK_FORKED);
-}
-
-void sock_handshake_before_fork(void)
-{
-    sock_handshakes_each(give_up_for_fork, NULL);
 }

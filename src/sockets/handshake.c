@@ -20,95 +20,24 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/log.h"
 #include "sockets/conn.h"
 #include "sockets/fault.h"
 #include "sockets/handshake.h"
+#include "sockets/handshake_bytes.h"
 #include "sockets/probe.h"
 #include "vipl/posix.h"
 
 enum {
-    JOIN_MS = 2000,     /* for the VIs to be connected, once both ends know that they want it */
-    PART_MS = 1000,     /* for the rest of a message to come */
-    PART_LOOK_MS = 5,   /* between two looks for it */
-    ASK_LOOK_MS = 1,    /* between two looks for the answer of another host */
-    PATIENCE_MS = 1000, /* a client's write, for the outcome */
-    MOST_EARLY = 128    /* VIs that are being connected, where a client's still waits for WELCOME */
+    JOIN_MS = 2000,  /* for the VIs to be connected, once both ends know that they want it */
+    PART_MS = 1000,  /* for the rest of a message to come */
+    MOST_EARLY = 128 /* VIs that are being connected, where a client's still waits for WELCOME */
 };
 static const uint64_t ns_per_ms = 1000000;
-
-/* --- the kernel's socket --- */
-
-static short kernel_ready(struct sock_conn *conn, short events)
-{
-    struct pollfd fd = {.fd = conn->kernel, .events = events};
-    return (short)(poll(&fd, 1, 0) == 1 ? fd.revents : 0);
-}
-
-enum { NOTHING_YET = -1, LOST = -2 };
-
-/* Looks at what has come, without taking it. Returns the bytes; 0: the end; NOTHING_YET; or LOST,
- * with the error, which the kernel reports no more, in conn->error. */
-static int look(struct sock_conn *conn, uint8_t *bytes, size_t size)
-{
-    ssize_t got;
-    do {
-        got = recv(conn->kernel, bytes, size, MSG_PEEK | MSG_DONTWAIT);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0 && errno != EAGAIN) {
-        conn->error = errno;
-        return LOST;
-    }
-    return got >= 0 ? (int)got : NOTHING_YET;
-}
-
-static void take(struct sock_conn *conn, size_t count)
-{
-    uint8_t bytes[SOCK_HELLO_BYTES + 1];
-    ssize_t got;
-    do {
-        got = recv(conn->kernel, bytes, count, MSG_DONTWAIT);
-    } while (got < 0 && errno == EINTR);
-}
-
-static bool put_bytes(struct sock_conn *conn, const void *bytes, size_t count, int flags)
-{
-    ssize_t sent;
-    do {
-        sent = send(conn->kernel, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT | flags);
-    } while (sent < 0 && errno == EINTR);
-    if (sent < 0 && errno != EAGAIN) {
-        conn->error = errno; /* which the kernel reports no more */
-    }
-    return sent == (ssize_t)count;
-}
-
-static bool put_byte(struct sock_conn *conn, uint8_t byte)
-{
-    return put_bytes(conn, &byte, 1, 0);
-}
-
-static bool put_message(struct sock_conn *conn, enum sock_hello_kind kind, enum sock_reason why)
-{
-    uint8_t bytes[SOCK_HELLO_BYTES];
-    struct sock_hello hello = {.kind = kind, .version = SOCK_HELLO_VERSION, .why = (uint8_t)why};
-    if (kind != SOCK_DECLINE) {
-        hello.host_length = (uint8_t)vipl_stream_nic_address(conn->device, hello.host);
-        hello.window = vipl_stream_own_window();
-        memcpy(hello.nonce, conn->nonce, sizeof(hello.nonce));
-        memcpy(hello.peer_nonce, conn->peer_nonce, sizeof(hello.peer_nonce));
-        memcpy(hello.device, conn->device_name, strlen(conn->device_name));
-        hello.user = vipl_local_user();
-    }
-    sock_hello_encode(&hello, bytes);
-    return put_bytes(conn, bytes, sizeof(bytes), 0);
-}
 
 /* --- outcomes --- */
 
@@ -138,7 +67,7 @@ static void lose(struct sock_conn *conn, int error, const char *why)
 /* Whether the peer has ended the connection already, which is then neither moved nor with TCP. */
 static bool has_left(struct sock_conn *conn)
 {
-    return (kernel_ready(conn, POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    return (sock_bytes_ready(conn, POLLRDHUP) & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 /* The kernel's socket has the connection. `strips` bytes of the handshake come first, and before
@@ -171,10 +100,10 @@ static bool end_unread(struct sock_conn *conn)
 /* Nothing can be looked at. Returns true if that ends the handshake. */
 static bool is_lost(struct sock_conn *conn, int count)
 {
-    if (count == LOST) {
+    if (count == SOCK_LOST) {
         lose(conn, conn->error, NULL);
     }
-    return count == LOST;
+    return count == SOCK_LOST;
 }
 
 /* --- steps: each returns true if the state has changed --- */
@@ -238,7 +167,7 @@ static bool say_hello(struct sock_conn *conn)
                vipl_entropy(conn->peer_nonce, sizeof(conn->peer_nonce)) == 0) {
         reason = begin_early(conn);
     }
-    if (reason == SOCK_MOVED_TO_VIPL && !put_message(conn, SOCK_HELLO, 0)) {
+    if (reason == SOCK_MOVED_TO_VIPL && !sock_bytes_put_message(conn, SOCK_HELLO, 0)) {
         reason = SOCK_NO_STREAM;
     }
     if (reason != SOCK_MOVED_TO_VIPL) {
@@ -252,7 +181,7 @@ static bool say_hello(struct sock_conn *conn)
 
 static bool step_connecting(struct sock_conn *conn)
 {
-    short ready = kernel_ready(conn, POLLOUT | POLLRDHUP);
+    short ready = sock_bytes_ready(conn, POLLOUT | POLLRDHUP);
     if (ready == 0) {
         return false;
     }
@@ -284,8 +213,8 @@ static enum sock_reason begin_late(struct sock_conn *conn)
 static bool step_hello_sent(struct sock_conn *conn)
 {
     uint8_t bytes[SOCK_HELLO_BYTES];
-    int count = look(conn, bytes, sizeof(bytes));
-    if (count == LOST && conn->error == ECONNRESET) {
+    int count = sock_bytes_look(conn, bytes, sizeof(bytes));
+    if (count == SOCK_LOST && conn->error == ECONNRESET) {
         return end_unread(conn);
     }
     if (count < 0) {
@@ -297,7 +226,7 @@ static bool step_hello_sent(struct sock_conn *conn)
         return true;
     }
     if (!sock_hello_begins(bytes, (size_t)count)) {
-        put_byte(conn, SOCK_COMMIT_TCP);
+        sock_bytes_put_one(conn, SOCK_COMMIT_TCP);
         stay(conn, SOCK_WROTE_FIRST, false, 0);
         return true;
     }
@@ -308,7 +237,7 @@ static bool step_hello_sent(struct sock_conn *conn)
         }
         return false;
     }
-    take(conn, SOCK_HELLO_BYTES);
+    sock_bytes_take(conn, SOCK_HELLO_BYTES);
     if (!sock_hello_decode(bytes, &conn->peer) || conn->peer.kind == SOCK_HELLO ||
         (conn->peer.kind == SOCK_WELCOME && conn->peer.version != SOCK_HELLO_VERSION)) {
         lose(conn, ECONNRESET, "the server's reply is no message of the handshake");
@@ -318,13 +247,13 @@ static bool step_hello_sent(struct sock_conn *conn)
         enum sock_reason why = conn->peer.why > 0 && conn->peer.why < SOCK_REASONS
                                    ? (enum sock_reason)conn->peer.why
                                    : SOCK_NOT_CONNECTED;
-        put_byte(conn, SOCK_COMMIT_TCP);
+        sock_bytes_put_one(conn, SOCK_COMMIT_TCP);
         stay(conn, why, false, 0);
         return true;
     }
     enum sock_reason reason = conn->stream == NULL ? begin_late(conn) : SOCK_MOVED_TO_VIPL;
     if (reason != SOCK_MOVED_TO_VIPL) {
-        put_byte(conn, SOCK_COMMIT_TCP);
+        sock_bytes_put_one(conn, SOCK_COMMIT_TCP);
         stay(conn, reason, false, 1);
     } else {
         conn->join_by = vipl_deadline(JOIN_MS);
@@ -343,7 +272,7 @@ static bool has_written(struct sock_conn *conn)
 
 static bool decline(struct sock_conn *conn, enum sock_reason why)
 {
-    put_message(conn, SOCK_DECLINE, why);
+    sock_bytes_put_message(conn, SOCK_DECLINE, why);
     stay(conn, why, false, 1);
     return true;
 }
@@ -377,7 +306,7 @@ static bool answer(struct sock_conn *conn)
     if (reason != SOCK_MOVED_TO_VIPL) {
         return decline(conn, reason);
     }
-    if (!put_message(conn, SOCK_WELCOME, 0)) {
+    if (!sock_bytes_put_message(conn, SOCK_WELCOME, 0)) {
         stay(conn, SOCK_NOT_CONNECTED, false, 1); /* the client has gone */
         return true;
     }
@@ -390,7 +319,7 @@ static bool answer(struct sock_conn *conn)
 static bool step_unknown(struct sock_conn *conn)
 {
     uint8_t bytes[SOCK_HELLO_BYTES + 1];
-    int count = look(conn, bytes, sizeof(bytes));
+    int count = sock_bytes_look(conn, bytes, sizeof(bytes));
     if (count < 0) {
         return is_lost(conn, count);
     }
@@ -419,11 +348,11 @@ static bool step_unknown(struct sock_conn *conn)
         return true;
     }
     if (count > SOCK_HELLO_BYTES) { /* the client did not want to wait */
-        take(conn, SOCK_HELLO_BYTES + 1);
+        sock_bytes_take(conn, SOCK_HELLO_BYTES + 1);
         stay(conn, SOCK_NOT_CONNECTED, false, 0);
         return true;
     }
-    take(conn, SOCK_HELLO_BYTES);
+    sock_bytes_take(conn, SOCK_HELLO_BYTES);
     return answer(conn);
 }
 
@@ -431,19 +360,19 @@ static bool step_unknown(struct sock_conn *conn)
 static bool take_commit(struct sock_conn *conn)
 {
     uint8_t byte;
-    int count = conn->peer_commit != 0 ? NOTHING_YET : look(conn, &byte, 1);
+    int count = conn->peer_commit != 0 ? SOCK_NOTHING_YET : sock_bytes_look(conn, &byte, 1);
     if (count > 0) {
-        take(conn, 1);
+        sock_bytes_take(conn, 1);
         conn->peer_commit = byte;
     }
-    return count != 0 && count != LOST;
+    return count != 0 && count != SOCK_LOST;
 }
 
 /* The VIs could not be connected, or an end does not want them to be. The other's byte may yet
  * come. */
 static bool refuse(struct sock_conn *conn, enum sock_reason reason)
 {
-    put_byte(conn, SOCK_COMMIT_TCP);
+    sock_bytes_put_one(conn, SOCK_COMMIT_TCP);
     stay(conn, reason, false, conn->peer_commit == 0 ? 1 : 0);
     return true;
 }
@@ -481,7 +410,7 @@ static bool step_joining(struct sock_conn *conn)
         }
         return refuse(conn, SOCK_NOT_CONNECTED);
     }
-    if (!put_byte(conn, SOCK_COMMIT_VIPL)) {
+    if (!sock_bytes_put_one(conn, SOCK_COMMIT_VIPL)) {
         lose(conn, ECONNRESET, NULL);
         return true;
     }
@@ -518,7 +447,7 @@ static bool step_stripping(struct sock_conn *conn)
     if (vipl_load_relaxed(&conn->owes) != 0) {
         return false;
     }
-    int count = look(conn, bytes, conn->strips_message ? sizeof(bytes) : conn->strips);
+    int count = sock_bytes_look(conn, bytes, conn->strips_message ? sizeof(bytes) : conn->strips);
     if (count < 0) {
         return is_lost(conn, count);
     }
@@ -530,7 +459,7 @@ static bool step_stripping(struct sock_conn *conn)
         if (conn->has_part) {
             return false;
         }
-        take(conn, SOCK_HELLO_BYTES);
+        sock_bytes_take(conn, SOCK_HELLO_BYTES);
         struct sock_hello hello;
         bool is_decline = sock_hello_decode(bytes, &hello) && hello.kind == SOCK_DECLINE;
         conn->strips_message = false;
@@ -539,7 +468,7 @@ static bool step_stripping(struct sock_conn *conn)
         conn->strips_message = false;
         conn->strips = 0;
     } else {
-        take(conn, (size_t)count);
+        sock_bytes_take(conn, (size_t)count);
         conn->strips = (uint8_t)(conn->strips - count);
     }
     if (conn->strips == 0) {
@@ -572,14 +501,7 @@ bool sock_handshake_step_locked(struct sock_conn *conn)
     }
 }
 
-/* --- from outside --- */
-
-/* The milliseconds, rounded up, that a write still waits for the outcome. */
-static int patience_left(const struct sock_conn *conn)
-{
-    uint64_t waited = vipl_now_ns() - conn->since;
-    return waited >= conn->patience ? 0 : (int)((conn->patience - waited + ns_per_ms - 1) / ns_per_ms);
-}
+/* --- an end that does not want to go on --- */
 
 /* Waits for the peer's last byte, which may be what it has said already. */
 static void finish_commit_locked(struct sock_conn *conn)
@@ -592,7 +514,7 @@ static void finish_commit_locked(struct sock_conn *conn)
     }
 }
 
-static void give_up_locked(struct sock_conn *conn, enum sock_reason reason)
+void sock_handshake_give_up_locked(struct sock_conn *conn, enum sock_reason reason)
 {
     switch (sock_conn_state(conn)) {
     case SOCK_CONNECTING:
@@ -602,7 +524,7 @@ static void give_up_locked(struct sock_conn *conn, enum sock_reason reason)
         stay(conn, reason, true, 0);
         break;
     case SOCK_HELLO_SENT:
-        put_byte(conn, SOCK_COMMIT_TCP);
+        sock_bytes_put_one(conn, SOCK_COMMIT_TCP);
         stay(conn, reason, true, 0);
         break;
     case SOCK_JOINING:
@@ -616,111 +538,6 @@ static void give_up_locked(struct sock_conn *conn, enum sock_reason reason)
     }
 }
 
-/* What a thread waits for that waits for a connection in a handshake. */
-static void describe_locked(struct sock_conn *conn, short wanted, struct sock_now *now)
-{
-    bool writes = (wanted & POLLOUT) != 0;
-    now->kernel = POLLIN;
-    now->nic = conn->stream != NULL ? conn->device : NULL;
-    switch (now->state) {
-    case SOCK_CONNECTING:
-        now->kernel = (short)(conn->is_asking ? 0 : POLLOUT);
-        now->again_ms = conn->is_asking ? ASK_LOOK_MS : -1;
-        break;
-    case SOCK_HELLO_SENT:
-        now->again_ms = writes ? patience_left(conn) : -1;
-        break;
-    case SOCK_UNKNOWN:
-        now->again_ms = writes ? patience_left(conn) : -1;
-        writes = now->again_ms == 0;
-        break;
-    case SOCK_JOINING:
-        now->kernel = (short)(conn->peer_commit == 0 ? POLLIN : 0);
-        now->again_ms = vipl_ms_left(conn->join_by);
-        break;
-    default:
-        break;
-    }
-    if (writes && (now->state == SOCK_STRIPPING || now->state == SOCK_UNKNOWN)) {
-        now->ready = (short)(kernel_ready(conn, POLLOUT) & (POLLOUT | POLLWRNORM));
-        now->kernel |= POLLOUT;
-        now->again_ms = -1;
-    }
-    if (now->state == SOCK_STRIPPING && sock_conn_is_stopped(conn)) {
-        bool is_shut = (vipl_load_relaxed(&conn->shut) & SOCK_SHUT_WRITE) != 0;
-        now->ready = (short)(now->ready | POLLIN | POLLRDNORM | POLLRDHUP | (is_shut ? POLLHUP : 0));
-        now->kernel &= ~POLLIN; /* the kernel's socket is readable for good */
-    }
-    if (conn->has_part) {
-        now->kernel &= ~POLLIN;
-        now->again_ms = PART_LOOK_MS;
-    }
-}
-
-/* A client's write has waited in vain for a server of this process, which may have no thread but
- * this one: the server's end is decided here, once, and the client waits again. */
-static void help_own_server(struct sock_conn *conn)
-{
-    vipl_mutex_lock(&conn->lock);
-    bool helps = sock_conn_state(conn) == SOCK_HELLO_SENT && conn->is_own && patience_left(conn) == 0;
-    conn->is_own = conn->is_own && !helps;
-    conn->patience += helps ? SOCK_OWN_PATIENCE_MS * ns_per_ms : 0;
-    vipl_mutex_unlock(&conn->lock);
-    if (helps) {
-        sock_handshakes_decide();
-    }
-}
-
-struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted)
-{
-    struct sock_now now = {.state = sock_conn_state(conn), .again_ms = -1};
-    if (!sock_state_is_over(now.state)) {
-        if ((wanted & POLLOUT) != 0) {
-            help_own_server(conn);
-        }
-        vipl_mutex_lock(&conn->lock);
-        while (sock_handshake_step_locked(conn)) {
-        }
-        if (sock_conn_state(conn) == SOCK_HELLO_SENT && (wanted & POLLOUT) != 0 && patience_left(conn) == 0) {
-            give_up_locked(conn, SOCK_NO_REPLY);
-            while (sock_handshake_step_locked(conn)) {
-            }
-        }
-        now.state = sock_conn_state(conn);
-        if (!sock_state_is_over(now.state)) {
-            describe_locked(conn, wanted, &now);
-        }
-        bool is_signalled = conn->has_part && sock_fault_is(SOCK_FAULT_SIGNAL);
-        vipl_mutex_unlock(&conn->lock);
-        if (is_signalled) {
-            raise(SIGUSR1);
-        }
-    }
-    if (now.state >= SOCK_MOVED) {
-        now.ready = sock_conn_ready(conn);
-    }
-    return now;
-}
-
-void sock_conn_give_up(struct sock_conn *conn, enum sock_reason reason)
-{
-    sock_handshake_finish(conn);
-    vipl_mutex_lock(&conn->lock);
-    give_up_locked(conn, reason);
-    vipl_mutex_unlock(&conn->lock);
-}
-
-void sock_handshake_pay(struct sock_conn *conn)
-{
-    vipl_mutex_lock(&conn->lock);
-    if (vipl_load_relaxed(&conn->owes) != 0) {
-        put_byte(conn, SOCK_COMMIT_TCP); /* if it fails, so does what the program sends */
-        vipl_store_relaxed(&conn->owes, 0);
-        sock_conn_change_locked(conn, SOCK_PLAIN);
-    }
-    vipl_mutex_unlock(&conn->lock);
-}
-
 /* Takes what the peer has said in the handshake: for bytes that are not read, the kernel would
  * reset the connection. */
 static void take_last(struct sock_conn *conn)
@@ -731,9 +548,9 @@ static void take_last(struct sock_conn *conn)
         (void)take_commit(conn);
         return;
     }
-    int count = look(conn, bytes, sizeof(bytes));
+    int count = sock_bytes_look(conn, bytes, sizeof(bytes));
     if (count >= SOCK_HELLO_BYTES && sock_hello_decode(bytes, &hello)) {
-        take(conn, hello.kind == SOCK_WELCOME ? (size_t)count : SOCK_HELLO_BYTES);
+        sock_bytes_take(conn, hello.kind == SOCK_WELCOME ? (size_t)count : SOCK_HELLO_BYTES);
     }
 }
 
@@ -745,7 +562,7 @@ void sock_handshake_close_locked(struct sock_conn *conn)
     case SOCK_HELLO_SENT:
     case SOCK_JOINING:
         take_last(conn);
-        put_bytes(conn, &byte, 1, MSG_MORE); /* with the FIN: the peer sees both or neither */
+        sock_bytes_put(conn, &byte, 1, MSG_MORE); /* with the FIN: the peer sees both or neither */
         drop_stream(conn);
         vipl_store_release(&conn->state, SOCK_PLAIN);
         break;
@@ -756,16 +573,4 @@ void sock_handshake_close_locked(struct sock_conn *conn)
         break;
     }
     sock_pending_leave(conn);
-}
-
-void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
-{
-    vipl_mutex_lock(&conn->lock);
-    conn->is_client = true;
-    conn->is_own = is_own_process;
-    conn->patience = (is_own_process ? SOCK_OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
-    sock_pending_enter(conn);
-    while (sock_handshake_step_locked(conn)) {
-    }
-    vipl_mutex_unlock(&conn->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What handshake.c, forward.c, pending.c and await.c have between them. */
+/* What advance.c, await.c, forward.c, handshake.c and pending.c have between them. */
 #ifndef VIPL_SOCKETS_HANDSHAKE_H
 #define VIPL_SOCKETS_HANDSHAKE_H
 
@@ -22,6 +22,9 @@ static inline bool sock_state_is_over(enum sock_state state)
 /* Makes the next step of a handshake, if it can be made. Returns true if the state has changed. The
  * lock is held. */
 bool sock_handshake_step_locked(struct sock_conn *conn);
+/* This end does not want to go on: the connection stays with TCP, unless both ends have said that
+ * they want it moved. The lock is held. */
+void sock_handshake_give_up_locked(struct sock_conn *conn, enum sock_reason reason);
 
 /* forward.c: decides for the connections that this process has accepted and not used for a while.
  * No lock is held. */

@@ -26,7 +26,7 @@ struct sock_file_kind {
     /* Nothing refers to the file: puts it back into its pool. No lock is held. */
     void (*freed)(struct sock_file *file);
 };
-extern const struct sock_file_kind sock_conn_kind;  /* conn.c */
+extern const struct sock_file_kind sock_conn_kind;  /* conn_file.c */
 extern const struct sock_file_kind sock_epoll_kind; /* epoll.c */
 extern const struct sock_file_kind sock_mark_kind;  /* mark.c: the library's; programs cannot close it */
 

@@ -9,12 +9,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "base/deadline.h"
 #include "base/lock_rank.h"
 #include "base/pool.h"
 #include "sockets/conn.h"
+#include "sockets/drive.h"
 #include "sockets/epoll.h"
 #include "sockets/signals.h"
 
@@ -197,7 +197,7 @@ static void drive_for(struct waiting *waiting, struct vipl_stream_nic *nic)
     if (waiting->nic == NULL) {
         waiting->nic = nic;
     } else if (nic != NULL && waiting->nic != nic) {
-        sock_device_drive(nic);
+        sock_drive(nic);
     }
 }
 
@@ -356,16 +356,6 @@ static bool needs_watch(const struct waiting *waiting)
         }
     }
     return waiting->sleeper == NULL;
-}
-
-int sock_sleep(struct vipl_stream_nic *nic, struct pollfd *fds, unsigned count, int ms, const sigset_t *mask)
-{
-    if (nic != NULL) {
-        return vipl_stream_nic_wait(nic, fds, count, ms, mask);
-    }
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    int rc = ppoll(fds, count, ms < 0 ? NULL : &time, mask);
-    return rc > 0 ? VIPL_POLL_OTHERS : rc == 0 ? ETIMEDOUT : errno;
 }
 
 /* Sleeps. Returns the descriptors that are ready; 0: look again; -1: an error, in errno. */

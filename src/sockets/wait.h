@@ -24,14 +24,6 @@ bool sock_select_is_own(int count, const fd_set *in, const fd_set *out, const fd
 /* As the kernel's calls: the result, or -1 with errno. The deadline is on the clock of
  * vipl_now_ns(). */
 int sock_poll(struct pollfd *fds, nfds_t count, uint64_t deadline, const sigset_t *mask);
-struct vipl_stream_nic;
-
-/* Between two looks at a VI whose device connects it and is driven by nobody. */
-enum { SOCK_OTHER_MS = 1 };
-
-/* Sleeps until something has come for a moved connection of the device, and as poll() does; NULL:
- * only as poll() does. Returns what vipl_stream_nic_wait() does. */
-int sock_sleep(struct vipl_stream_nic *nic, struct pollfd *fds, unsigned count, int ms, const sigset_t *mask);
 int sock_select(int count, fd_set *in, fd_set *out, fd_set *except, uint64_t deadline, const sigset_t *mask);
 
 /* --- epoll (epoll.c, epoll_wait.c) ------------------------------------------------------------ */
