@@ -18,6 +18,7 @@
 #include "backends/loopback/names.h"
 #include "backends/loopback/offers.h"
 #include "backends/loopback/poll_filter.h"
+#include "backends/loopback/replies.h"
 #include "backends/loopback/tx.h"
 #include "base/config.h"
 #include "base/deadline.h"

@@ -4,6 +4,8 @@
  *
  *   loopback.c      the operations of the contract; connecting, also within the process
  *   offers.c        requests of this process, offered to listeners of this and other processes
+ *   offer.c         one such offer
+ *   replies.c       what the listeners answer
  *   claims.c        the word of each request that says which program has it
  *   calls.c         requests of other processes
  *   names.c         the sockets by which processes find each other

@@ -8,6 +8,7 @@
 #include "backends/loopback/calls.h"
 #include "backends/loopback/control.h"
 #include "backends/loopback/offers.h"
+#include "backends/loopback/replies.h"
 #include "backends/loopback/request.h"
 #include "base/deadline.h"
 #include "base/hash.h"
