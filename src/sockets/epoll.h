@@ -34,7 +34,8 @@
 enum sock_place {
     SOCK_IN_KERNEL,    /* the program's set has it */
     SOCK_IN_HANDSHAKE, /* the library's set has it */
-    SOCK_IN_LIBRARY    /* no set has it: moved, or lost */
+    SOCK_IN_LIBRARY,   /* no set has it: moved, or lost */
+    SOCK_DISARMED      /* no set has it: with TCP, and EPOLLONESHOT has reported it before that */
 };
 
 /* A member of a set. Guarded by the set's lock unless it says otherwise. */
@@ -139,6 +140,8 @@ struct sock_conn *sock_entry_conn(const struct sock_entry *entry);
 enum sock_place sock_entry_place_for(enum sock_state state);
 /* Has the new entry of a connection watched. Returns 0 or an errno value. */
 int sock_entry_place(struct sock_entry *entry, struct sock_conn *conn);
+/* The program has modified the entry of a connection. Returns 0 or an errno value. */
+int sock_entry_rearm(struct sock_entry *entry, const struct epoll_event *event);
 /* Takes the entry out of the set of the kernel's that it is in. */
 void sock_entry_leave_kernel(struct sock_entry *entry);
 /* The library's set shall report the entry once for these events. */

@@ -64,16 +64,6 @@ static int add_conn(struct sock_epoll *set, int fd, struct sock_conn *conn, cons
     return error;
 }
 
-static void modify(struct sock_entry *entry, const struct epoll_event *event)
-{
-    entry->events = event->events;
-    entry->data = event->data;
-    entry->disarmed = false;
-    entry->fresh = true;
-    entry->again_at = 0;
-    sock_epoll_mark_ready(entry);
-}
-
 static int control_conn(struct sock_epoll *set, int operation, int fd, struct sock_conn *conn,
                         struct epoll_event *event)
 {
@@ -94,11 +84,10 @@ static int control_conn(struct sock_epoll *set, int operation, int fd, struct so
         return add_conn(set, fd, conn, event);
     }
     if (operation == EPOLL_CTL_MOD) {
-        modify(entry, event);
-    } else {
-        sock_entry_leave_kernel(entry);
-        sock_entry_forget(entry);
+        return sock_entry_rearm(entry, event);
     }
+    sock_entry_leave_kernel(entry);
+    sock_entry_forget(entry);
     return 0;
 }
 
@@ -180,6 +169,41 @@ void sock_epoll_adopt(int fd, struct sock_conn *conn)
 
 /* --- fork --- */
 
+/* Whether the set of the parent has the member that is recorded: a descriptor that was closed has
+ * left the set without a call, and may be another file's now. What is no member enters the set for a
+ * moment, for no events; the library leaves what a wait finds of it meanwhile out. */
+static bool is_member(int kernel, const struct sock_entry *entry)
+{
+    struct epoll_event event = {.data.u64 = sock_epoll_key()};
+    if (entry->place != SOCK_IN_KERNEL) {
+        return true; /* its file is known, and leaves the set when it is closed */
+    }
+    if (epoll_ctl(kernel, EPOLL_CTL_ADD, entry->fd, &event) == 0) {
+        epoll_ctl(kernel, EPOLL_CTL_DEL, entry->fd, NULL);
+        return false;
+    }
+    return errno != EBADF && errno != EPERM;
+}
+
+/* The entries of a set of the parent, without those whose descriptor has been closed. */
+static void drop_closed(struct sock_epoll *set, int kernel)
+{
+    for (unsigned i = 0; i < set->room; i++) {
+        for (struct sock_entry **at = &set->by_fd[i]; *at != NULL;) {
+            struct sock_entry *entry = *at;
+            if (is_member(kernel, entry)) {
+                at = &entry->next;
+                continue;
+            }
+            *at = entry->next;
+            if (entry->file != NULL) {
+                sock_file_put(entry->file);
+            }
+            vipl_free(entry);
+        }
+    }
+}
+
 /* Makes a set of the kernel's that is this process's alone, in place of the one that it shares with
  * its parent, in which the parent's library has a member. */
 void sock_epoll_renew_locked(struct sock_epoll *set)
@@ -191,6 +215,9 @@ void sock_epoll_renew_locked(struct sock_epoll *set)
     unsigned room = set->room;
     bool was_shared = set->own >= 0;
     int kernel = sock_epoll_kernel(set);
+    if (was_shared) {
+        drop_closed(set, kernel);
+    }
     int made = was_shared ? epoll_create1(0) : -1;
     if (made >= 0) {
         (void)dup3(made, kernel, (fcntl(kernel, F_GETFD) & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);

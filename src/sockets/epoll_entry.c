@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "sockets/drive.h"
 #include "sockets/wait.h"
 
@@ -154,7 +155,7 @@ void sock_entry_leave_kernel(struct sock_entry *entry)
 
 static int enter_kernel(struct sock_entry *entry)
 {
-    struct epoll_event event = {.events = entry->disarmed ? 0 : entry->events, .data = entry->data};
+    struct epoll_event event = {.events = entry->events, .data = entry->data};
     entry->place = SOCK_IN_KERNEL;
     return epoll_ctl(sock_epoll_kernel(entry->set), EPOLL_CTL_ADD, entry->fd, &event) == 0 ? 0 : errno;
 }
@@ -245,6 +246,20 @@ enum sock_place sock_entry_place_for(enum sock_state state)
                                                           : SOCK_IN_HANDSHAKE;
 }
 
+int sock_entry_rearm(struct sock_entry *entry, const struct epoll_event *event)
+{
+    entry->events = event->events;
+    entry->data = event->data;
+    entry->disarmed = false;
+    entry->fresh = true;
+    entry->again_at = 0;
+    if (entry->place == SOCK_DISARMED) {
+        return become_kernels(entry);
+    }
+    sock_epoll_mark_ready(entry);
+    return 0;
+}
+
 int sock_entry_place(struct sock_entry *entry, struct sock_conn *conn)
 {
     sock_conn_hook(conn, &entry->hook);
@@ -262,8 +277,27 @@ int sock_entry_place(struct sock_entry *entry, struct sock_conn *conn)
     case SOCK_IN_LIBRARY:
         enter_library(entry, conn, state);
         break;
+    case SOCK_DISARMED: /* no new entry is */
+        break;
     }
     return error;
+}
+
+/* The connection stays with TCP. The kernel would report a member without events all the same if
+ * the connection is lost: one that EPOLLONESHOT has reported enters the kernel's set when the
+ * program modifies it. */
+static void give_to_kernel(struct sock_entry *entry)
+{
+    if (entry->disarmed) {
+        sock_entry_leave_kernel(entry);
+        vipl_list_remove(&entry->member_link);
+        entry->place = SOCK_DISARMED;
+        return;
+    }
+    int error = become_kernels(entry);
+    if (error != 0) {
+        vipl_log_os(VIPL_LOG_ERROR, "sockets: giving an epoll set a connection that stays with TCP", error);
+    }
 }
 
 /* Places an entry whose connection has another state, or that had another change. */
@@ -273,7 +307,7 @@ static void place_again(struct sock_entry *entry)
     enum sock_state state = sock_conn_state(conn);
     enum sock_place place = sock_entry_place_for(state);
     if (place == SOCK_IN_KERNEL) {
-        (void)become_kernels(entry);
+        give_to_kernel(entry);
     } else if (place == SOCK_IN_LIBRARY) {
         vipl_list_remove(&entry->member_link);
         if (entry->place == SOCK_IN_HANDSHAKE) {

@@ -74,7 +74,7 @@ static uint32_t look_at_entry(struct sock_entry *entry, bool *stays)
     struct sock_conn *conn = sock_entry_conn(entry);
     uint32_t edges = 0;
     *stays = false;
-    if (entry->place == SOCK_IN_KERNEL || conn == NULL) {
+    if (entry->place == SOCK_IN_KERNEL || entry->place == SOCK_DISARMED || conn == NULL) {
         return 0;
     }
     uint32_t wanted = (entry->events & PROGRAM_BITS) | ALWAYS;

@@ -706,6 +706,50 @@ TEST_CASE("a forked child has its plain members, and the parent keeps what it ha
     CHECK(set.wait(in_time()) == Events{{1, EPOLLIN}});
 }
 
+TEST_CASE("a forked child has no member that was closed before, whatever has its number now")
+{
+    Pair pair;
+    Pipe closed, other;
+    const Set set;
+    REQUIRE(set.add(pair.server, EPOLLIN, 1) == 0);
+    REQUIRE(set.add(closed.in, EPOLLIN, 2) == 0);
+    const int number = closed.in;
+    closed.in.close();
+    const Fd again(dup2(other.in, number));
+    REQUIRE(again == number);
+    other.put();
+    const pid_t child = fork();
+    if (child == 0) {
+        epoll_event events[4];
+        _exit(epoll_wait(set, events, 4, kMoment) == 0 ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    CHECK(set.wait() == kNone);
+}
+
+TEST_CASE("a one-shot member that was reported before it stays with TCP is not reported again")
+{
+    const Listener listener;
+    Fd client = raw_connect(listener);
+    const Fd server = listener.accept();
+    const Set set;
+    REQUIRE(set.add(server, EPOLLOUT | EPOLLONESHOT, 1) == 0);
+    REQUIRE(set.wait(in_time()) == Events{{1, EPOLLOUT}});
+    REQUIRE(raw_send(client, "xy") == 2);
+    REQUIRE(receive(server, 1) == "x"); // the peer does not use VIPL
+    send_all(server, "unread");
+    client.close(); // which resets the connection
+    await_bytes(server);
+    CHECK(set.wait(kMoment) == kNone);
+    CHECK(set.modify(server, EPOLLIN | EPOLLONESHOT, 2) == 0);
+    CHECK((set.wait(in_time())[2] & EPOLLIN) != 0);
+    CHECK(set.wait(kMoment) == kNone);
+    CHECK(set.remove(server) == 0);
+    CHECK(set.remove(server) == ENOENT);
+}
+
 TEST_CASE("a thousand connections in a set cost what is ready")
 {
     constexpr size_t kMany = 1000;
