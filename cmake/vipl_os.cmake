@@ -23,8 +23,9 @@ vipl_layer(src/os/posix
     socket.c
     standard.c
     thread.c)
+# macOS has what the BSDs have, but for some of their calls: VIPL_OS_PORTABLE has the same replacements, so that they are tested.
 set(vipl_os_bsd OFF)
-if(CMAKE_SYSTEM_NAME MATCHES "^(FreeBSD|NetBSD|OpenBSD)$")
+if(CMAKE_SYSTEM_NAME MATCHES "^(FreeBSD|NetBSD|OpenBSD|Darwin)$")
     set(vipl_os_bsd ON)
 endif()
 if(VIPL_OS_PORTABLE OR vipl_os_bsd)
@@ -41,6 +42,17 @@ if(VIPL_OS_PORTABLE OR vipl_os_bsd)
         safe_copy.c
         shm_file.c
         waker.c)
+    if(vipl_os_bsd AND NOT CMAKE_SYSTEM_NAME STREQUAL "Darwin")
+        vipl_layer(src/os/posix
+            descriptor.c
+            local_packet.c
+            ppoll.c)
+    else()
+        vipl_layer(src/os/posix
+            flagged.c
+            local_stream.c
+            pselect.c)
+    endif()
     if(vipl_os_bsd)
         vipl_layer(src/os/bsd
             credentials.c
@@ -52,6 +64,9 @@ if(VIPL_OS_PORTABLE OR vipl_os_bsd)
     endif()
 elseif(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     vipl_layer(src/os/posix
+        descriptor.c
+        local_packet.c
+        ppoll.c
         spawn.c)
     vipl_layer(src/os/linux
         barrier.c

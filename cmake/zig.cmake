@@ -4,7 +4,7 @@
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES VIPL_ZIG_TARGET)
 get_filename_component(vipl_zig_source ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
 file(GLOB vipl_zig ${vipl_zig_source}/build/zig/lib/python3*/site-packages/ziglang/zig)
-set(vipl_zig_systems freebsd=FreeBSD netbsd=NetBSD openbsd=OpenBSD)
+set(vipl_zig_systems freebsd=FreeBSD netbsd=NetBSD openbsd=OpenBSD macos=Darwin)
 foreach(pair IN LISTS vipl_zig_systems)
     string(REPLACE "=" ";" pair ${pair})
     list(GET pair 0 name)
@@ -30,6 +30,9 @@ foreach(language IN ITEMS C CXX)
 endforeach()
 set(CMAKE_AR ${vipl_zig} CACHE FILEPATH "") # CMake asks for one
 set(CMAKE_RANLIB ${vipl_zig} CACHE FILEPATH "")
+if(CMAKE_SYSTEM_NAME STREQUAL "Darwin") # CMake asks for one, too: it would change the paths of libraries that are installed
+    set(CMAKE_INSTALL_NAME_TOOL true CACHE FILEPATH "")
+endif()
 set(CMAKE_FIND_ROOT_PATH ${vipl_zig_source}/build/root-${VIPL_ZIG_TARGET})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

@@ -44,6 +44,22 @@ int vipl_local_peer(int fd, int *pid, uint32_t *user)
     return 0;
 }
 
+#elif defined(__APPLE__)
+
+int vipl_local_peer(int fd, int *pid, uint32_t *user)
+{
+    pid_t process;
+    uid_t owner;
+    gid_t group;
+    socklen_t n = sizeof(process);
+    if (getsockopt(fd, SOL_LOCAL, LOCAL_PEERPID, &process, &n) != 0 || getpeereid(fd, &owner, &group) != 0) {
+        return errno;
+    }
+    *pid = (int)process;
+    *user = (uint32_t)owner;
+    return 0;
+}
+
 #else /* FreeBSD */
 
 int vipl_local_peer(int fd, int *pid, uint32_t *user)

@@ -11,13 +11,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <sys/types.h>
 /* behind the types that it needs */
 #include <sys/event.h>
 #include <time.h>
 
 #include "os/os.h"
+#include "os/posix/ppoll.h"
 
 enum { MAX_READY = 16 }; /* of one system call */
 
@@ -146,5 +146,5 @@ void vipl_pollset_wait(struct vipl_pollset *set, uint64_t timeout_ns)
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / second % INT32_MAX),
                                .tv_nsec = (long)(timeout_ns % second)};
     struct pollfd entry = {.fd = set->fd, .events = POLLIN};
-    (void)ppoll(&entry, 1, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
+    (void)vipl_ppoll(&entry, 1, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Unpredictable bytes: getentropy(), which Linux and the BSDs have. */
+/* Unpredictable bytes: getentropy(), which every one of these systems has. */
 #include <errno.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <sys/random.h>
+#endif
 
 #include "os/os.h"
 

@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages between processes of this host: AF_UNIX seqpacket sockets, which keep messages whole and
- * report the peer's death as end of stream.
+ * Messages between processes of this host: AF_UNIX sockets, which report the peer's death as end of
+ * stream. How messages stay whole is the system's (local_packet.c, local_stream.c).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/posix/descriptor.h"
 #include "os/posix/local.h"
 
 int vipl_local_open(int *fd)
 {
     vipl_fd_begin();
-    *fd =
-        vipl_resource_fails(EMFILE) ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *fd = vipl_resource_fails(EMFILE) ? -1 : vipl_fd_socket(AF_UNIX, vipl_local_type);
     int error = vipl_fd_adopt(fd);
     vipl_fd_end();
+    vipl_local_tune(*fd);
     return error;
 }
 
 int vipl_local_pair(int fds[2])
 {
     vipl_fd_begin();
-    bool made = !vipl_resource_fails(EMFILE) &&
-                socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0;
+    bool made = !vipl_resource_fails(EMFILE) && vipl_fd_socket_pair(vipl_local_type, fds) == 0;
     int error = made ? vipl_fd_adopt_pair(fds) : errno;
     vipl_fd_end();
     if (error != 0) {
         fds[0] = fds[1] = -1;
     }
+    vipl_local_tune(fds[0]);
+    vipl_local_tune(fds[1]);
     return error;
 }
 
 int vipl_local_replace(int fd, int *by)
 {
     vipl_fd_begin();
-    int error = dup3(*by, fd, O_CLOEXEC) < 0 ? errno : 0;
+    int error = vipl_fd_copy_to(*by, fd) < 0 ? errno : 0;
     if (error == 0) {
         vipl_fd_own(fd);
         vipl_fd_disown(*by);
@@ -53,10 +54,11 @@ int vipl_local_replace(int fd, int *by)
 int vipl_local_accept(int listener, int *fd)
 {
     vipl_fd_begin();
-    int s = vipl_resource_fails(EMFILE) ? -1 : accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int s = vipl_resource_fails(EMFILE) ? -1 : vipl_fd_accept(listener, NULL, NULL);
     int error = vipl_fd_adopt(&s);
     vipl_fd_end();
     if (error == 0) {
+        vipl_local_tune(s);
         *fd = s;
     }
     return error;
@@ -87,13 +89,10 @@ int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fd
         c->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
         memcpy(CMSG_DATA(c), pass_fds, fd_count * sizeof(int));
     }
-    ssize_t n;
     int cancel = vipl_cancel_off();
-    do {
-        n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-    } while (n < 0 && errno == EINTR);
+    int error = vipl_local_put(fd, &msg);
     vipl_cancel_restore(cancel);
-    return n < 0 ? errno : 0;
+    return error;
 }
 
 static void collect_fds(struct msghdr *msg, int fds[2])
@@ -132,20 +131,19 @@ int vipl_local_receive_from(int fd, void *bytes, size_t size, size_t *length, in
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
-    ssize_t n;
     fds[0] = fds[1] = -1;
     *sender = (struct vipl_sender){0, 0, 0};
     vipl_fd_begin();
-    do {
-        n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
-    int error = n < 0 ? errno : 0;
-    if (error == 0) {
-        collect_fds(&msg, fds);
-        vipl_local_read_sender(&msg, sender);
-        *length = (size_t)n;
-    }
+    int error = vipl_local_get(fd, &msg, length);
+    collect_fds(&msg, fds);
     vipl_fd_end();
+    if (error == 0) {
+        vipl_local_read_sender(&msg, sender);
+    } else {
+        vipl_fd_close(fds[0]);
+        vipl_fd_close(fds[1]);
+        fds[0] = fds[1] = -1;
+    }
     return error;
 }
 

@@ -2,6 +2,9 @@
 /* Pages of memory that belong to this process alone. */
 #include <sys/resource.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <mach/vm_inherit.h>
+#endif
 
 #include "os/os.h"
 #include "os/posix/mman.h"
@@ -29,6 +32,8 @@ void vipl_keep_from_children(void *base, size_t bytes)
     (void)minherit(base, bytes, INHERIT_NONE);
 #elif defined(MAP_INHERIT_NONE) /* NetBSD, OpenBSD */
     (void)minherit(base, bytes, MAP_INHERIT_NONE);
+#elif defined(VM_INHERIT_NONE)  /* macOS */
+    (void)minherit(base, bytes, VM_INHERIT_NONE);
 #else
     (void)madvise(base, bytes, MADV_DONTFORK);
 #endif

@@ -4,10 +4,10 @@
 #include "os/posix/pipe_copy.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/posix/descriptor.h"
 
 enum { PIPE_BATCH = 4096 }; /* an empty pipe always takes that number of bytes */
 
@@ -47,7 +47,7 @@ int vipl_copy_by_pipe(char *to, const char *from, size_t bytes)
     int fds[2];
     int cancel = vipl_cancel_off();
     vipl_fd_begin();
-    int error = pipe2(fds, O_CLOEXEC) == 0 ? vipl_fd_adopt_pair(fds) : errno;
+    int error = vipl_fd_pipe(fds, true) == 0 ? vipl_fd_adopt_pair(fds) : errno;
     vipl_fd_end();
     if (error == 0) {
         error = move_through_pipe(fds, to, from, bytes);

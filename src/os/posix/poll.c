@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping on descriptors. The system never restarts ppoll() after a signal handler, not even one
- * that was installed with SA_RESTART.
+ * Sleeping on descriptors. The system never restarts ppoll() and pselect() after a signal handler,
+ * not even one that was installed with SA_RESTART.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "os/os.h"
+#include "os/posix/ppoll.h"
 
 /* Sleeps for a moment when the system refuses to watch the descriptors: the program has closed
  * them, may not open any descriptors, or there is no memory. Returns 0 if the caller is to try
@@ -134,7 +135,7 @@ int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *m
     struct pollfd own[VIPL_POLL_OWN];
     nfds_t n;
     struct pollfd *set = join_fds(fds, count, more, own, &n);
-    int ready = ppoll(set, n + (more == NULL ? 0 : more->count), timeout_ms < 0 ? NULL : &timeout, mask);
+    int ready = vipl_ppoll(set, n + (more == NULL ? 0 : more->count), timeout_ms < 0 ? NULL : &timeout, mask);
     if (ready < 0 && (errno == EINTR || (errno == EINVAL && more != NULL))) {
         return errno;
     }

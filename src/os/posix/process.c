@@ -12,6 +12,9 @@
 #ifdef __linux__
 #include <sys/auxv.h>
 #endif
+#ifdef __APPLE__
+#include <crt_externs.h>
+#endif
 
 #include "os/os.h"
 
@@ -56,7 +59,11 @@ bool vipl_has_more_rights(void)
 #endif
 }
 
+#ifdef __APPLE__ /* libraries have no such variable there */
+#define environ (*_NSGetEnviron())
+#else
 extern char **environ; /* POSIX has a program declare it */
+#endif
 
 const char *vipl_environment_at(unsigned i)
 {

@@ -19,10 +19,11 @@
 
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "os/posix/descriptor.h"
 #include "os/posix/sockaddr.h"
 
-#ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0 /* such a system has SO_NOSIGPIPE */
+#if !defined(TCP_KEEPIDLE) && defined(TCP_KEEPALIVE)
+#define TCP_KEEPIDLE TCP_KEEPALIVE /* what macOS calls it */
 #endif
 
 _Static_assert(sizeof(struct vipl_iov) == sizeof(struct iovec), "the kernel reads our lists");
@@ -142,44 +143,6 @@ static void set_option(int fd, int level, int option, int value)
     (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* Where the system can do that, sockets do not survive exec from the moment of their creation:
- * another thread may be executing a program right now. Sockets do not block. */
-#ifdef SOCK_CLOEXEC
-static int new_socket(int family)
-{
-    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-static int new_accepted(int listener, union vipl_sockaddr *peer, socklen_t *size)
-{
-    return accept4(listener, &peer->any, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-}
-#else
-static int set_flags(int fd)
-{
-    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
-    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0) {
-        return fd;
-    }
-    int error = errno;
-    if (fd >= 0) {
-        close(fd);
-    }
-    errno = error;
-    return -1;
-}
-
-static int new_socket(int family)
-{
-    return set_flags(socket(family, SOCK_STREAM, 0));
-}
-
-static int new_accepted(int listener, union vipl_sockaddr *peer, socklen_t *size)
-{
-    return set_flags(accept(listener, &peer->any, size));
-}
-#endif
-
 #ifdef TCP_KEEPIDLE
 static int seconds(uint32_t ms)
 {
@@ -209,13 +172,12 @@ static void set_keepalive_times(int fd, const struct vipl_socket_tuning *tuning)
 static void set_tcp_options(int fd, const struct vipl_socket_tuning *tuning)
 {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-#ifdef SO_NOSIGPIPE
-    set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
-#endif
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set_keepalive_times(fd, tuning);
 #if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
+#elif defined(TCP_RXT_CONNDROPTIME) /* macOS */
+    set_option(fd, IPPROTO_TCP, TCP_RXT_CONNDROPTIME, seconds(tuning->timeout_ms));
 #endif
     if (tuning->buffer > 0) {
         set_option(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
@@ -237,7 +199,9 @@ static void tune_accepted(int fd, const struct vipl_socket_tuning *tuning)
 static int open_tcp_socket(const struct vipl_inet *local, const struct vipl_socket_tuning *tuning, int *out)
 {
     vipl_fd_begin();
-    int fd = vipl_resource_fails(EMFILE) ? -1 : new_socket(local->host_len == 4 ? AF_INET : AF_INET6);
+    int fd = vipl_resource_fails(EMFILE)
+                 ? -1
+                 : vipl_fd_socket(local->host_len == 4 ? AF_INET : AF_INET6, SOCK_STREAM);
     int error = vipl_fd_adopt(&fd);
     vipl_fd_end();
     if (error == 0) {
@@ -285,7 +249,7 @@ int vipl_socket_accept(int listener, const struct vipl_socket_tuning *tuning, in
     int made;
     vipl_fd_begin();
     do {
-        made = vipl_resource_fails(EMFILE) ? -1 : new_accepted(listener, &address, &size);
+        made = vipl_resource_fails(EMFILE) ? -1 : vipl_fd_accept(listener, &address.any, &size);
     } while (made < 0 && (errno == EINTR || errno == ECONNABORTED));
     int error = vipl_fd_adopt(&made);
     error = error == EWOULDBLOCK ? EAGAIN : error;

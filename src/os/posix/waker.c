@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Wakers are pipes, where the system has no eventfds. A full pipe counts as signalled. */
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/posix/descriptor.h"
 
 int vipl_waker_open(struct vipl_waker *waker)
 {
     int ends[2] = {-1, -1};
     vipl_fd_begin();
-    bool made = !vipl_resource_fails(EMFILE) && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
+    bool made = !vipl_resource_fails(EMFILE) && vipl_fd_pipe(ends, false) == 0;
     int error = made ? vipl_fd_adopt_pair(ends) : errno;
     vipl_fd_end();
     if (error != 0) {
