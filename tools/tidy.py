@@ -50,7 +50,7 @@ def work(build, folders):
         commands = json.load(file)
     for entry in commands:
         path = os.path.relpath(entry["file"], TOP)
-        if path in seen or not path.endswith((".c", ".cpp")) or path.split(os.sep)[0] not in folders:
+        if path in seen or not path.endswith((".c", ".cpp")) or not path.startswith(tuple(folder + os.sep for folder in folders)):
             continue
         seen.add(path)
         compiled_from = deps.get(entry.get("output", ""), deps.get(entry["command"].split(" -o ")[-1].split()[0]))
