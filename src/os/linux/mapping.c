@@ -124,51 +124,109 @@ struct map_query {
     uint64_t build_id;
 };
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
-enum { MAP_QUERY_SHARED = 8, MAP_QUERY_FILE = 32 };
+enum { MAP_QUERY_RIGHTS = 3, MAP_QUERY_SHARED = 8, MAP_QUERY_FILE = 32 };
+
+/* What a mapping is: its rights, as a sum, if it is private memory of no file; else OTHER. */
+enum { OTHER = -1, MAY_READ = 1, MAY_WRITE = 2 };
+
+/* One mapping, as far as vipl_private_extent() needs it. */
+struct piece {
+    uint64_t begin;
+    uint64_t end;
+    int kind;
+};
 
 /* The private mappings that have a range of addresses: `next` is the first address that has not
  * been looked for yet. */
 struct extent {
     uint64_t begin;
     uint64_t next;
-    uint64_t end; /* of the range */
+    uint64_t end;   /* of the range */
+    int first_kind; /* of the mappings found so far; OTHER: none is */
+    int last_kind;
 };
 
 /* Adds the next mapping. Returns false if it is not private memory of no file, or not the next. */
-static bool add_private(struct extent *extent, uint64_t begin, uint64_t end, bool is_private)
+static bool add_private(struct extent *extent, const struct piece *piece)
 {
-    if (begin > extent->next || !is_private) {
+    if (piece->begin > extent->next || piece->kind == OTHER) {
         return false;
     }
-    extent->begin = begin < extent->begin ? begin : extent->begin;
-    extent->next = end;
+    extent->first_kind = extent->first_kind == OTHER ? piece->kind : extent->first_kind;
+    extent->last_kind = piece->kind;
+    extent->begin = piece->begin < extent->begin ? piece->begin : extent->begin;
+    extent->next = piece->end;
     return true;
 }
 
-/* Returns ENOTTY if the kernel does not know the query, EINVAL if a mapping is not private. */
-static int query_extent(int maps, struct extent *extent)
+/* Adds the mappings before and after the range, as far as they adjoin it and have its rights. */
+static void add_adjoining(struct extent *extent, const struct piece *before, const struct piece *after)
 {
+    if (before->kind == extent->first_kind && before->end == extent->begin) {
+        extent->begin = before->begin;
+    }
+    if (after->kind == extent->last_kind && after->begin == extent->next) {
+        extent->next = after->end;
+    }
+}
+
+/* Asks for the mapping that has an address. Returns ENOENT if there is none, ENOTTY if the kernel
+ * does not know the query. */
+static int query_piece(int maps, uint64_t address, struct piece *out)
+{
+    struct map_query query = {.size = sizeof(query), .address = address};
+    *out = (struct piece){.kind = OTHER};
+    if (ioctl(maps, MAP_QUERY, &query) != 0) {
+        return errno == ENOENT ? ENOENT : ENOTTY;
+    }
+    bool is_private = (query.kind & (MAP_QUERY_SHARED | MAP_QUERY_FILE)) == 0 && query.inode == 0;
+    *out = (struct piece){query.begin, query.end, is_private ? (int)(query.kind & MAP_QUERY_RIGHTS) : OTHER};
+    return 0;
+}
+
+/* Returns ENOTTY if the kernel does not know the query, EINVAL if a mapping is not private. */
+static int query_extent(int maps, struct extent *extent, bool adjoining)
+{
+    struct piece piece;
     while (extent->next < extent->end) {
-        struct map_query query = {.size = sizeof(query), .address = extent->next};
-        if (ioctl(maps, MAP_QUERY, &query) != 0) {
-            return errno == ENOENT ? EINVAL : ENOTTY;
+        int error = query_piece(maps, extent->next, &piece);
+        if (error != 0 || !add_private(extent, &piece)) {
+            return error == ENOTTY ? ENOTTY : EINVAL;
         }
-        bool is_private = (query.kind & (MAP_QUERY_SHARED | MAP_QUERY_FILE)) == 0 && query.inode == 0;
-        if (!add_private(extent, query.begin, query.end, is_private)) {
-            return EINVAL;
-        }
+    }
+    if (adjoining) {
+        struct piece before;
+        (void)query_piece(maps, extent->begin - 1, &before);
+        (void)query_piece(maps, extent->next, &piece);
+        add_adjoining(extent, &before, &piece);
     }
     return 0;
 }
 
-static int list_extent(FILE *file, struct extent *extent)
+static struct piece piece_of(const struct line *line)
 {
+    int rights = (line->readable ? MAY_READ : 0) | (line->writable ? MAY_WRITE : 0);
+    return (struct piece){line->begin, line->end, !line->shared && line->inode == 0 ? rights : OTHER};
+}
+
+static int list_extent(FILE *file, struct extent *extent, bool adjoining)
+{
+    struct piece before = {.kind = OTHER};
+    struct piece after = {.kind = OTHER};
     struct line line;
-    while (extent->next < extent->end && read_maps_line(file, &line)) {
-        if (line.end > extent->next &&
-            !add_private(extent, line.begin, line.end, !line.shared && line.inode == 0)) {
+    while (read_maps_line(file, &line)) {
+        struct piece piece = piece_of(&line);
+        if (piece.end <= extent->next) {
+            before = piece;
+        } else if (extent->next >= extent->end) {
+            after = piece;
+            break;
+        } else if (!add_private(extent, &piece)) {
             return EINVAL;
         }
+    }
+    if (adjoining) {
+        add_adjoining(extent, &before, &after);
     }
     return extent->next >= extent->end ? 0 : EINVAL;
 }
@@ -184,22 +242,22 @@ int vipl_maps_open(int *out)
 }
 
 /* Reads the list from its beginning, for a kernel that does not know the query. */
-static int read_extent(struct extent *extent)
+static int read_extent(struct extent *extent, bool adjoining)
 {
     FILE *file = open_list();
     if (file == NULL) {
         return errno;
     }
-    int error = list_extent(file, extent);
+    int error = list_extent(file, extent, adjoining);
     fclose(file);
     return error;
 }
 
-int vipl_private_extent(int maps, uintptr_t *first, uintptr_t *end)
+int vipl_private_extent(int maps, bool adjoining, uintptr_t *first, uintptr_t *end)
 {
-    struct extent extent = {.begin = *first, .next = *first, .end = *end};
-    int error = query_extent(maps, &extent);
-    error = error == ENOTTY ? read_extent(&extent) : error;
+    struct extent extent = {.begin = *first, .next = *first, .end = *end, .first_kind = OTHER};
+    int error = query_extent(maps, &extent, adjoining);
+    error = error == ENOTTY ? read_extent(&extent, adjoining) : error;
     if (error == 0) {
         *first = (uintptr_t)extent.begin;
         *end = (uintptr_t)extent.next;

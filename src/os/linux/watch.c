@@ -164,21 +164,48 @@ void vipl_watch_end(void)
     }
 }
 
-int vipl_watch_add(uintptr_t first, uintptr_t end)
+static int watch_range(uintptr_t first, uintptr_t end)
 {
-    uintptr_t from = first;
-    uintptr_t to = end;
-    int error = vipl_private_extent(watch.maps, &from, &to);
-    if (error != 0) {
-        return EINVAL;
-    }
-    struct uffdio_register range = {.range = {.start = from, .len = to - from},
+    struct uffdio_register range = {.range = {.start = first, .len = end - first},
                                     .mode = UFFDIO_REGISTER_MODE_WP};
     if (ioctl(watch.fd, UFFDIO_REGISTER, &range) != 0) {
         return errno == EBUSY ? EBUSY : EINVAL;
     }
-    /* From here on a mapping that takes the place of what is there causes an event. */
-    return vipl_private_extent(watch.maps, &first, &end) == 0 ? 0 : EINVAL;
+    return 0;
+}
+
+/* Another thread may change the mappings between the question where they end and the ioctl: it may
+ * give the end of one back, and put a mapping of its own across that address. The kernel has then
+ * made two of the new mapping, and mremap() refuses it. It makes one again when both parts are
+ * watched. So what adjoins is watched, too, until the kernel's answer after the ioctl names nothing
+ * but what was watched.
+ *
+ * That last answer also says that the memory is still private: from the ioctl on, a mapping that
+ * takes the place of what is there causes an event. */
+int vipl_watch_add(uintptr_t first, uintptr_t end)
+{
+    uintptr_t watched_first = UINTPTR_MAX;
+    uintptr_t watched_end = 0;
+    bool adjoining = true;
+    for (;;) {
+        uintptr_t from = first;
+        uintptr_t to = end;
+        if (vipl_private_extent(watch.maps, adjoining, &from, &to) != 0) {
+            return EINVAL;
+        }
+        if (from >= watched_first && to <= watched_end) {
+            return 0;
+        }
+        int error = watch_range(from, to);
+        if (error == 0) {
+            watched_first = from;
+            watched_end = to;
+        } else if (adjoining) { /* what adjoins may be what cannot be watched */
+            adjoining = false;
+        } else {
+            return error;
+        }
+    }
 }
 
 /* Between the moment when munmap() has given the addresses back and the one when its event can be
