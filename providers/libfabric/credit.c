@@ -45,7 +45,14 @@ static void set_pending(struct prov_ep *ep)
 {
     if (list_is_alone(&ep->pending)) {
         list_append(&ep->nic->pending, &ep->pending);
+        prov_set(&ep->nic->has_pending, true);
     }
+}
+
+void prov_clear_pending(struct prov_ep *ep)
+{
+    list_remove(&ep->pending);
+    prov_set(&ep->nic->has_pending, !list_is_alone(&ep->nic->pending));
 }
 
 bool prov_take_credit(struct prov_ep *ep)
@@ -92,7 +99,7 @@ void prov_push_ep(struct prov_ep *ep)
             prov_cq_add(ep->tx_cq, op);
         }
     }
-    list_remove(&ep->pending);
+    prov_clear_pending(ep);
     prov_credit_advertise(ep);
     if (prov_is_waiting(ep) || prov_transfer_goes_on(ep)) {
         set_pending(ep);
@@ -121,7 +128,7 @@ void prov_cancel_waiting(struct prov_ep *ep)
         op->status = VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR;
         prov_cq_add(ep->tx_cq, op);
     }
-    list_remove(&ep->pending);
+    prov_clear_pending(ep);
     prov_cq_update_wake(ep->tx_cq);
 }
 

@@ -278,7 +278,7 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 static void leave(struct prov_ep *ep)
 {
     list_remove(&ep->of_nic);
-    list_remove(&ep->pending);
+    prov_clear_pending(ep);
     if (ep->request != NULL) {
         (void)VipConnectReject(ep->request->conn);
         prov_request_free(ep->request);

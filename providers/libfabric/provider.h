@@ -59,6 +59,17 @@ enum {
 extern struct fi_provider prov_provider;
 #define PROV_LOG(level, subsystem, ...) FI_LOG(&prov_provider, level, subsystem, __VA_ARGS__)
 
+/* A word that is written under the lock, and may be read without it. It says nothing about others. */
+static inline void prov_set(bool *word, bool value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static inline bool prov_is(const bool *word)
+{
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
 /* A VIPL address, with room for the longest one. */
 union prov_net {
     VIP_NET_ADDRESS net;
@@ -88,6 +99,7 @@ struct prov_nic {
     struct list listeners; /* prov_listener.of_nic */
     struct list requests;  /* prov_request.of_nic */
     struct list pending; /* prov_ep.pending: sends without credit, or receives that the peer is not told of */
+    bool has_pending;    /* atomic: there are such endpoints; pairs with is_quiet() of cq.c */
     int connect_fd;      /* VIPX_FD_CONNECT; -1 before a program sleeps that listens */
     unsigned long long stalls; /* operations that had no credit at first */
 };
@@ -211,7 +223,8 @@ struct prov_cq {
     enum fi_cq_format format;
     enum fi_wait_obj wait;
     struct list done; /* prov_op.link: completions to be read */
-    size_t ready;     /* how many */
+    size_t ready;     /* how many, */
+    bool has_ready;   /* atomic: and whether there are any; pairs with is_quiet() of cq.c */
     size_t depth;     /* operations of the endpoints that report here, */
     size_t entries;   /* for which the device has room */
     unsigned users;   /* endpoints, once for each direction */
@@ -219,7 +232,7 @@ struct prov_cq {
     int tick_fd; /* a timer, while a thread may sleep and endpoints have something pending */
     int wait_fd; /* both and the completion queue's descriptor; -1 before FI_GETWAIT */
     bool woken;
-    bool ticking;
+    bool ticking;   /* atomic: the timer runs; pairs with is_quiet() of cq.c */
     bool signalled; /* fi_cq_signal() */
 };
 
@@ -425,6 +438,8 @@ void prov_ep_reap_sends(struct prov_ep *ep);
 /* credit.c */
 /* Locked. Tells the peer of receives, if it may soon need to know. */
 void prov_credit_advertise(struct prov_ep *ep);
+/* Locked. No other call goes on with anything of the endpoint. */
+void prov_clear_pending(struct prov_ep *ep);
 /* Locked. Posts an operation that sends, or has it wait for credit and for those before it. On
  * failure the operation is free again. */
 int prov_submit(struct prov_ep *ep, struct prov_op *op);
