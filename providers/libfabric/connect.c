@@ -85,7 +85,7 @@ static void await_hello(struct prov_ep *ep)
         VIP_RETURN rc = VipCQWait(ep->rx_cq->handle, LOOK_MS, &vi, &recv);
         prov_nic_lock(ep->nic);
         if (rc == VIP_SUCCESS) {
-            prov_cq_took(vi, recv);
+            prov_cq_took(ep->rx_cq, vi, recv);
         }
         if (ep->state == PROV_CONNECTING && now_ms() >= end) {
             connect_failed(ep, PROV_GONE, FI_ETIMEDOUT, 0);

@@ -84,14 +84,19 @@ void prov_cq_forget(struct prov_cq *cq, const struct prov_ep *ep)
             count_ready(cq, cq->ready - 1);
         }
     }
+    if (cq->last == ep) {
+        cq->last = NULL;
+    }
     prov_cq_update_wake(cq);
 }
 
-void prov_cq_took(VIP_VI_HANDLE vi, VIP_BOOLEAN recv)
+void prov_cq_took(struct prov_cq *cq, VIP_VI_HANDLE vi, VIP_BOOLEAN recv)
 {
-    struct prov_ep *ep = VipGetUserData(vi); /* NULL once the VI is destroyed */
-    if (ep != NULL) {
-        (void)prov_ep_reap(ep, recv);
+    if (cq->last == NULL || cq->last->vi != vi) {
+        cq->last = VipGetUserData(vi); /* NULL once the VI is destroyed */
+    }
+    if (cq->last != NULL) {
+        (void)prov_ep_reap(cq->last, recv);
     }
 }
 
@@ -101,7 +106,7 @@ static void poll_device(struct prov_cq *cq, size_t wanted)
     VIP_VI_HANDLE vi = NULL;
     VIP_BOOLEAN recv = VIP_FALSE;
     while (cq->ready < wanted && VipCQDone(cq->handle, &vi, &recv) == VIP_SUCCESS) {
-        prov_cq_took(vi, recv);
+        prov_cq_took(cq, vi, recv);
     }
 }
 
@@ -205,7 +210,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, fi_ad
     }
     prov_nic_lock(cq->domain->nic);
     if (quiet) {
-        prov_cq_took(vi, recv);
+        prov_cq_took(cq, vi, recv);
     }
     end_tick(cq);
     prov_push(cq->domain->nic);
@@ -280,7 +285,7 @@ static bool wait_for_more(struct prov_cq *cq, VIP_ULONG timeout)
     bool ends = rc != VIP_SUCCESS && rc != VIP_NOT_DONE;
     prov_nic_lock(cq->domain->nic);
     if (rc == VIP_SUCCESS) {
-        prov_cq_took(vi, recv);
+        prov_cq_took(cq, vi, recv);
     }
     if (cq->signalled) {
         cq->signalled = false;

@@ -228,6 +228,7 @@ struct prov_cq {
     size_t depth;     /* operations of the endpoints that report here, */
     size_t entries;   /* for which the device has room */
     unsigned users;   /* endpoints, once for each direction */
+    struct prov_ep *last; /* whose VI had the last entry: most often it has the next one. NULL: none */
     int wake_fd; /* readable while there are completions that the device does not show; -1 without a wait object */
     int tick_fd; /* a timer, while a thread may sleep and endpoints have something pending */
     int wait_fd; /* both and the completion queue's descriptor; -1 before FI_GETWAIT */
@@ -457,7 +458,7 @@ void prov_cancel_waiting(struct prov_ep *ep);
 int prov_cq_open(struct fid_domain *fid, struct fi_cq_attr *attributes, struct fid_cq **out, void *context);
 /* Locked. Queues a completion. */
 void prov_cq_add(struct prov_cq *cq, struct prov_op *op);
-/* Locked. Drops the completions of an endpoint. */
+/* Locked. Drops the completions of an endpoint, which ends. */
 void prov_cq_forget(struct prov_cq *cq, const struct prov_ep *ep);
 /* Locked. Returns true if the queue has completions without error of the endpoint. */
 bool prov_cq_has(struct prov_cq *cq, const struct prov_ep *ep);
@@ -465,7 +466,7 @@ bool prov_cq_has(struct prov_cq *cq, const struct prov_ep *ep);
  * read of the same queue. */
 void prov_cq_update_wake(struct prov_cq *cq);
 /* Locked. Does what follows from an entry that the device's completion queue has returned. */
-void prov_cq_took(VIP_VI_HANDLE vi, VIP_BOOLEAN recv);
+void prov_cq_took(struct prov_cq *cq, VIP_VI_HANDLE vi, VIP_BOOLEAN recv);
 /* Locked. Whether there is a completion. */
 bool prov_cq_ready(struct prov_cq *cq);
 /* Locked. Room for the operations of a further endpoint, or of one less. */
