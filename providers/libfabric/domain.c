@@ -9,7 +9,8 @@ static int domain_close(struct fid *fid)
 {
     struct prov_domain *domain = container_of(fid, struct prov_domain, fid.fid);
     prov_nic_lock(domain->nic);
-    bool busy = domain->users > 0 || VipDestroyPtag(domain->nic->handle, domain->ptag) != VIP_SUCCESS;
+    bool busy = domain->users > 0 || __atomic_load_n(&domain->regions, __ATOMIC_ACQUIRE) > 0 ||
+                VipDestroyPtag(domain->nic->handle, domain->ptag) != VIP_SUCCESS;
     if (!busy) {
         domain->fabric->users--;
     }

@@ -23,9 +23,7 @@ static int mr_close(struct fid *fid)
         PROV_LOG(FI_LOG_WARN, FI_LOG_MR, "a region stays registered: %s\n", VipxExplainError(rc));
         return -FI_EBUSY;
     }
-    prov_nic_lock(mr->domain->nic);
-    mr->domain->users--;
-    prov_nic_unlock(mr->domain->nic);
+    (void)__atomic_sub_fetch(&mr->domain->regions, 1, __ATOMIC_RELEASE);
     free(mr);
     return 0;
 }
@@ -72,9 +70,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attributes, uint
     mr->fid.fid.ops = &mr_fid_ops;
     mr->fid.mem_desc = mr;
     mr->fid.key = mr->registration.Handle;
-    prov_nic_lock(domain->nic);
-    domain->users++;
-    prov_nic_unlock(domain->nic);
+    (void)__atomic_add_fetch(&domain->regions, 1, __ATOMIC_RELAXED);
     *out = &mr->fid;
     return 0;
 }

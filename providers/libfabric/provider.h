@@ -123,7 +123,8 @@ struct prov_domain {
     struct prov_fabric *fabric;
     struct prov_nic *nic;
     VIP_PROTECTION_HANDLE ptag;
-    unsigned users; /* endpoints, completion queues, regions */
+    unsigned users;   /* endpoints, completion queues */
+    unsigned regions; /* atomic; pairs with domain_close() */
 };
 
 /* A region. Its descriptor (fi_mr_desc()) is this structure. */
