@@ -40,9 +40,9 @@ static void put(struct rnic_log *log, const void *bytes, size_t count)
 
 /* --- text --- */
 
-static const char *const names[] = {"config-read", "config-write",   "register-read", "register-write",
-                                    "doorbell",    "dma-read",       "dma-write",     "interrupt",
-                                    "frame-sent",  "frame-received", "reset",         "sleep"};
+static const char *const names[RNIC_TRANSACTION_KINDS] = {
+    "config-read", "config-write", "register-read",  "register-write", "doorbell", "dma-read", "dma-write",
+    "interrupt",   "frame-sent",   "frame-received", "reset",          "sleep",    "window"};
 
 const char *rnic_log_kind(enum rnic_transaction_kind kind)
 {

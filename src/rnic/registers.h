@@ -37,7 +37,13 @@ enum {
     /* as a function number: the adapter itself, which finds the listener */
     RNIC_FUNCTION_ADAPTER = 0xFFFF,
     RNIC_CONTROL_PAYLOAD = 448, /* most bytes that follow the header of a control message */
-    RNIC_MAX_DISCRIMINATOR = 64 /* most bytes of a discriminator */
+    RNIC_MAX_DISCRIMINATOR = 64, /* most bytes of a discriminator */
+    RNIC_WINDOWS = 1024, /* windows of a function */
+    RNIC_WINDOW_BYTES = 4096, /* size of a window */
+    RNIC_WINDOW_SLOTS = 8, /* slots of a window */
+    RNIC_WINDOW_SLOT_BYTES = 512, /* size of a slot */
+    RNIC_WINDOW_HEADER = 48, /* bytes of a slot before the payload */
+    RNIC_WINDOW_PAYLOAD = 464 /* most bytes of payload in a slot */
 };
 
 /*
@@ -51,7 +57,7 @@ enum {
     RNIC_REG_CAPS = 0x008, /* ro; What the card can do. */
     /* Doorbells are watched by hardware: hints, ASLEEP and WAKE have no meaning. */
     RNIC_CAPS_NEVER_SLEEPS = 0x1,
-    RNIC_CAPS_BOTF = 0x2, /* Programmed I/O by windows; reserved, 0. */
+    RNIC_CAPS_BOTF = 0x2, /* Programmed I/O: BAR2 has windows. */
     RNIC_CAPS_AOTF = 0x4, /* Programmed I/O by single stores; reserved, 0. */
     RNIC_CAPS_DEVICE_MEMORY = 0x8, /* There is device memory, BAR4. */
     RNIC_CAPS_BIG_ENDIAN = 0x10, /* CTRL.BYTE_ORDER may be set; always 1. */
@@ -192,8 +198,7 @@ enum {
     RNIC_DB_CQ_HINTS = 0x10400, /* both; 1,024 bytes: the same for completion queues. */
     RNIC_DB_QP = 0x400000, /* driver; 64 bytes for each queue pair: QP_DOORBELL below. */
     RNIC_DB_CQ = 0x800000, /* driver; 64 bytes for each completion queue: CQ_DOORBELL below. */
-    /* driver; 1,024 pages for programmed I/O; reserved in this version. */
-    RNIC_DB_WINDOWS = 0xC00000
+    RNIC_DB_WINDOWS = 0xC00000 /* driver; Pages of programmed I/O: WINDOW_SLOT below. */
 };
 
 /* QP_DOORBELL, 64 bytes: A queue pair's doorbell in BAR2. */
@@ -211,6 +216,25 @@ enum {
 enum {
     RNIC_CQDB_CONSUMER = 0, /* u32; Running index of the next entry to be taken. */
     RNIC_CQDB_ARM = 4 /* u32; Counts requests for one interrupt: a changed value arms the queue. */
+};
+
+/*
+ * WINDOW_SLOT, 48 bytes: The header of a slot: a copy of a work entry with one segment. The
+ * payload follows.
+ */
+enum {
+    RNIC_WINDOW_BEGIN = 0, /* u32; Running index behind the entry; stored first. */
+    RNIC_WINDOW_END = 4, /* u32; The same; stored last. */
+    RNIC_WINDOW_LENGTH = 8, /* u16; Bytes of the payload: 1 to WINDOW_PAYLOAD. */
+    RNIC_WINDOW_OPCODE = 10, /* u8; A value of WORK: SEND or WRITE. */
+    RNIC_WINDOW_FLAGS = 11, /* u8; Bits of WORK_FLAG, without LIST. */
+    RNIC_WINDOW_COOKIE = 12, /* u32; Returned in the completion entry. */
+    RNIC_WINDOW_IMMEDIATE = 16, /* u32; Immediate data, with the flag IMMEDIATE. */
+    RNIC_WINDOW_REMOTE_STAG = 20, /* u32; WRITE: the peer's tag. */
+    RNIC_WINDOW_REMOTE_ADDRESS = 24, /* u64; WRITE: the address in the peer's memory. */
+    RNIC_WINDOW_LOCAL_ADDRESS = 32, /* u64; The segment's address. */
+    RNIC_WINDOW_LOCAL_STAG = 40, /* u32; The segment's tag. */
+    RNIC_WINDOW_ZERO = 44 /* u32; Zero. */
 };
 
 /* COMMAND, 64 bytes: A command: the common part. What follows depends on OPCODE. */
@@ -482,7 +506,9 @@ enum {
     RNIC_COMMAND_LISTEN = 12,
     RNIC_COMMAND_UNLISTEN = 13, /* The requests for it that are queued are answered REFUSED. */
     RNIC_COMMAND_SEND_CONTROL = 14, /* A control message. */
-    RNIC_COMMAND_CLAIM = 15 /* IN_USE: another function has that REQUEST. */
+    RNIC_COMMAND_CLAIM = 15, /* IN_USE: another function has that REQUEST. */
+    /* The queue pair OBJECT has a window from now on; the answer has its number in INFO. */
+    RNIC_COMMAND_ASSIGN_WINDOW = 16
 };
 
 /* Reliability of a queue pair. */

@@ -199,6 +199,22 @@ TEST_CASE("transactions are in the order of their times while engines overlap", 
     }
 }
 
+TEST_CASE("a read completes after its last byte is in memory, although another engine says so", "[card]")
+{
+    Two two(with(RNIC_PROFILE_MARTINI_2002, true));
+    two.host.run_for(1000000);
+    two.host.record = true;
+    two.post_a(two.read(4000));
+    REQUIRE(two.next_a().status == 0);
+    std::uint64_t entry = 0;
+    for (const Crossing &transaction : two.host.transactions) {
+        const bool is_entry = transaction.kind == RNIC_TRANSACTION_DMA_WRITE && transaction.bytes == 28;
+        entry = is_entry ? transaction.time : entry;
+    }
+    // the bus takes 120 ns to begin a write, and 70 for the 28 bytes
+    CHECK(entry == last_store(two.host) + 190);
+}
+
 TEST_CASE("a frame leaves when its engine has made it, also by a perfect wire", "[card]")
 {
     Two two(with(RNIC_PROFILE_MARTINI_2002, true));

@@ -41,7 +41,7 @@ std::vector<Register> described()
 
 /** What may be anything after power-up: what the card was made with. */
 const std::map<std::string, std::uint32_t> of_this_card = {
-    {"CAPS", RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_DEVICE_MEMORY},
+    {"CAPS", RNIC_CAPS_BOTF | RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_DEVICE_MEMORY},
     {"DRAM_BYTES", 65536},
     {"SRAM_BYTES", 4096},
     {"MAX_QPS", 256},

@@ -46,7 +46,7 @@ try:
         checks.that(found.get(name) == reads.get(register, -1), "%s is %s: %r, not %r" %
                     (name, register, found.get(name), reads.get(register)))
     version, slots = reads.get("VERSION", 0), reads.get("READ_SLOTS", 0)
-    expected = {"interface_version": "%d.%d" % (version >> 16, version & 0xFFFF), "features": "device_memory big_endian",
+    expected = {"interface_version": "%d.%d" % (version >> 16, version & 0xFFFF), "features": "botf device_memory big_endian", "botf_bytes": 0,
                 "function": 0, "functions": FUNCTIONS, "frame_bytes": MTU,
                 "work_ring_entries": 1 << reads.get("MAX_WORK", 0),
                 "completion_ring_entries": 1 << reads.get("MAX_COMPLETIONS", 0),
@@ -54,7 +54,7 @@ try:
                 "link_mbits": MBITS, "memory": "linear", "doorbells": "mapped", "device_memory": "mapped", "interrupt_vectors": registers.RNIC_VECTORS, "link": "up"}
     for name, value in expected.items():
         checks.that(found.get(name) == value, "%s is %r, not %r" % (name, found.get(name), value))
-    checks.that(reads.get("CAPS") == registers.RNIC_CAPS_DEVICE_MEMORY | registers.RNIC_CAPS_BIG_ENDIAN, "the card has the features that are shown")
+    checks.that(reads.get("CAPS") == registers.RNIC_CAPS_BOTF | registers.RNIC_CAPS_DEVICE_MEMORY | registers.RNIC_CAPS_BIG_ENDIAN, "the card has the features that are shown")
     checks.that(found.get("dma") in ("files", "messages"), "a way of DMA: %r" % found.get("dma"))
     checks.that(set(found) == set(SAME) | set(expected) | {"dma"}, "no other properties: %r" % sorted(found))
 

@@ -113,7 +113,13 @@ def life(big, fn=2):
     life.event(R.RNIC_EVENT_QP_ERROR, R.RNIC_ERROR_READ_DENIED, 7)
     life.modify(7, R.RNIC_QP_STATE_IDLE)
     life.modify(7, R.RNIC_QP_STATE_CONNECTED, status=R.RNIC_STATUS_WRONG_STATE)
+    life.command(R.RNIC_COMMAND_ASSIGN_WINDOW, 7, info=3)
+    slot = R.RNIC_DB_WINDOWS + 3 * R.RNIC_WINDOW_BYTES + 2 * R.RNIC_WINDOW_SLOT_BYTES
+    life.add("window", 2, slot, 11, data=life.entry(48, [
+        (R.RNIC_WINDOW_BEGIN, 4, 11), (R.RNIC_WINDOW_END, 4, 11), (R.RNIC_WINDOW_OPCODE, 1, R.RNIC_WORK_SEND), (R.RNIC_WINDOW_LENGTH, 2, 6)]))
+    life.add("window", 2, slot + 48, 11, data=b"window")
     life.command(R.RNIC_COMMAND_DESTROY_QP, 7)
+    life.add("window", 2, slot, 19, data=bytes(48))  # it is no queue pair's
     life.add("register-read", address=R.RNIC_REG_ERROR_CODE, value=R.RNIC_ERROR_RING_INDEX, size=4)
     life.add("dma-write", address=0x5000, data=b"\0\1\2", failed=True)
     life.add("interrupt", value=3)
@@ -184,7 +190,7 @@ def check_damage(text, foreign):
         checks.code(log(write("cut", foreign[:length])), 1, "a file cut at %d" % length)
     for name, content, says in (("other", b"\x7fELF" * 9, "it is no log"),
                                 ("two", foreign[:-4] + b"\0\0\0\1", "two lengths"), ("none", section(">") + packet(">", 0, 1, b"x"), "of no interface"),
-                                ("kind", section("<") + interface("<", 147, 9) + packet("<", 0, 1, bytes([1, 12]) + bytes(26)), "none of this version"),
+                                ("kind", section("<") + interface("<", 147, 9) + packet("<", 0, 1, bytes([1, 13]) + bytes(26)), "none of this version"),
                                 ("huge", section("<") + struct.pack("<II", 6, 0x7FFFFFF0), "an impossible length"),
                                 ("number.txt", text.replace("fn=2 ", "fn=-2 ", 1), "not one of a log"),
                                 ("data.txt", text.replace(" bytes=64 ", " bytes=65 ", 1), "as many bytes as it says")):
@@ -211,7 +217,7 @@ def check_selection(text):
     other.command(R.RNIC_COMMAND_QUERY_QP, 8)
     mixed = write("mixed.txt", "".join(other.lines))
     words = log("--explain", "--qp", "7", mixed).out
-    checks.that(words.count("\n") == 18 and "object=8" not in words and "CREATE_CQ" not in words, "all of one queue pair: " + words)
+    checks.that(words.count("\n") == 22 and "object=8" not in words and "CREATE_CQ" not in words, "all of one queue pair: " + words)
     checks.that(log("--qp", "8", "-e", mixed).out.count("\n") == 2, "and of another")
 
 
@@ -223,7 +229,7 @@ def check_rings():
         for part in ("write CTRL value=0x%x" % (5 if big else 1), "command CREATE_CQ object=0 entries=16 base=0x800000", "answer CREATE_QP OK object=0 info=7",
                      "command SET_RING object=7 entries=8 base=0x900000", "command MODIFY_QP object=7 state=CONNECTED", "doorbell qp=7 SQ index=1",
                      "work qp=7 READ", "completion cq=5 qp=7 READ REMOTE_ACCESS", "completion cq=5 qp=7 DRAINED OK", "event QP_ERROR object=7 code=READ_DENIED",
-                     "answer MODIFY_QP WRONG_STATE", "read ERROR_CODE value=0x11", "dma-write failed address=0x5000 bytes=3", "interrupt vector=3", "sleep"):
+                     "answer MODIFY_QP WRONG_STATE", "window qp=7 index=11 SEND length=6", "window qp=7 payload", "window address=0xc03400 bytes=48", "read ERROR_CODE value=0x11", "dma-write failed address=0x5000 bytes=3", "interrupt vector=3", "sleep"):
             checks.that(" fn=2 %s" % part in words, "%s in words" % part)
         checks.that(words.count(" completion ") == 2, "what is no entry is none")
         result = log("--coverage", "--json", name)
@@ -232,7 +238,7 @@ def check_rings():
     found = coverage[False]
     checks.that(found == coverage[True], "the same in both byte orders")
     touched = {name: part["touched"] for name, part in found.items() if name != "schema"}
-    checks.that(touched == {"registers read": 1, "registers written": 9, "COMMAND": 5, "STATUS": 3, "EVENT": 1, "ERROR": 2, "WORK": 2, "QP_STATE": 4,
+    checks.that(touched == {"registers read": 1, "registers written": 9, "COMMAND": 6, "STATUS": 3, "EVENT": 1, "ERROR": 2, "WORK": 3, "QP_STATE": 4,
                             "EFE_TYPE": 0, "CONTROL": 0, "transitions": 4}, "what was touched: %r" % touched)
     checks.that(found["transitions"]["never"] == ["IDLE-RECEIVE", "IDLE-ERROR", "RECEIVE-CONNECTED", "RECEIVE-ERROR", "CONNECTED-ERROR"],
                 "the names of what never was: %r" % found["transitions"])
@@ -242,7 +248,7 @@ def check_rings():
     more = Log(1, False)
     more.command(R.RNIC_COMMAND_NOP)
     both = checks.json(log("-cj", write("more.txt", "".join(more.lines)), path("big.txt")).out, "of two logs")
-    checks.that(both["COMMAND"]["touched"] == 6, "the logs add up")
+    checks.that(both["COMMAND"]["touched"] == 7, "the logs add up")
     text = log("--coverage", path("big.txt")).out
     checks.that("\nEVENT: 1 of 5; never: CONTROL LINK CATASTROPHIC PEER_LOST\n" in text, "coverage as text: " + text)
 
@@ -252,7 +258,7 @@ def check_waveform(text):
     head, body = read("a.vcd").decode().split("$enddefinitions $end\n")
     names = {identifier: name for identifier, name in re.findall(r"\$var \S+ \d+ (\S+) (\S+) \$end", head)}
     checks.that(head.count("$scope module fn2 $end") == 1 and head.count("$scope") == 1, "one scope")
-    checks.that(sorted(names.values()).count("register_write") == 1 and len(names) == 17, "the variables: %r" % names)
+    checks.that(sorted(names.values()).count("register_write") == 1 and len(names) == 18, "the variables: %r" % names)
     at, rises, falls, values, times = -1, [], 0, {}, []
     for line in body.splitlines():
         if line.startswith("#"):
@@ -266,7 +272,7 @@ def check_waveform(text):
             times += [at] if line[0] == "1" else []
             falls += line[0] == "0"
     kinds = [re.match(r"\S+ fn=2 (\S+)", line).group(1).replace("-", "_") for line in text.splitlines()]
-    checks.that(rises == kinds and falls == len(kinds) + 12, "a pulse for each transaction, in order")
+    checks.that(rises == kinds and falls == len(kinds) + 13, "a pulse for each transaction, in order")
     checks.that(times == [1000000 * i for i in range(len(kinds))], "at its time")
     checks.that(values["address"] == [int(a, 16) for a in re.findall(r"address=0x(\w+)", text)], "the addresses")
     same = re.sub(r"^\S+", "1.000000000", text, flags=re.M)

@@ -49,6 +49,7 @@ public:
         }
         registers[RNIC_REG_ID] = RNIC_ID_VALUE;
         registers[RNIC_REG_VERSION] = 0x10000;
+        registers[RNIC_REG_CAPS] = RNIC_CAPS_BOTF;
         registers[RNIC_REG_MAX_QPS] = 1024;
         registers[RNIC_REG_MAX_CQS] = 64;
         registers[RNIC_REG_MAX_STAGS] = 4096;
@@ -92,6 +93,10 @@ public:
         std::uint32_t value;
         std::memcpy(&value, reinterpret_cast<const std::uint8_t *>(bar2_.data()) + offset, 4);
         return value;
+    }
+    const std::uint8_t *bar2(std::uint32_t offset) const
+    {
+        return reinterpret_cast<const std::uint8_t *>(bar2_.data()) + offset;
     }
     std::uint8_t byte(std::uint32_t offset) const
     {

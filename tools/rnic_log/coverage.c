@@ -186,6 +186,11 @@ static void add_entry(struct coverage *coverage, unsigned fn, const struct ring_
     case RING_RECEIVE:
         touch(coverage, LOG_WORK, entry->bytes[RNIC_WQE_OPCODE]);
         break;
+    case RING_WINDOW:
+        touch(coverage, LOG_WORK, entry->bytes[RNIC_WINDOW_OPCODE]);
+        break;
+    case RING_PAYLOAD:
+        break;
     }
 }
 

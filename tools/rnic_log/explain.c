@@ -88,6 +88,14 @@ static void explain_entry(FILE *to, const struct ring_entry *entry)
                 log_name_of(LOG_WORK, entry->bytes[RNIC_WQE_OPCODE]), small(entry, RNIC_WQE_SEGMENTS),
                 number(entry, RNIC_WQE_LENGTH));
         break;
+    case RING_WINDOW:
+        fprintf(to, "window qp=%" PRIu32 " index=%" PRIu32 " %s length=%u", entry->object,
+                number(entry, RNIC_WINDOW_END), log_name_of(LOG_WORK, entry->bytes[RNIC_WINDOW_OPCODE]),
+                small(entry, RNIC_WINDOW_LENGTH));
+        break;
+    case RING_PAYLOAD:
+        fprintf(to, "window qp=%" PRIu32 " payload", entry->object);
+        break;
     }
 }
 

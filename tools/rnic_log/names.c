@@ -21,6 +21,7 @@ static const struct log_name command[] = {
     {13, "UNLISTEN"},
     {14, "SEND_CONTROL"},
     {15, "CLAIM"},
+    {16, "ASSIGN_WINDOW"},
 };
 
 static const struct log_name status[] = {

@@ -51,7 +51,7 @@ int log_read_open(struct log_reader *reader, const char *path)
 
 int log_kind_named(const char *name, size_t length)
 {
-    for (int kind = 0; kind <= RNIC_TRANSACTION_SLEEP; kind++) {
+    for (int kind = 0; kind < RNIC_TRANSACTION_KINDS; kind++) {
         const char *known = rnic_log_kind((enum rnic_transaction_kind)kind);
         if (strlen(known) == length && memcmp(known, name, length) == 0) {
             return kind;

@@ -72,7 +72,7 @@ static bool add_interface(struct log_reader *reader, const uint8_t *body, size_t
 /* A transaction of the interface "card": its header, and the data of a DMA. */
 static bool take_transaction(struct rnic_transaction *out, const uint8_t *bytes, uint32_t count)
 {
-    if (count < RNIC_LOG_HEAD_BYTES || bytes[0] != RNIC_LOG_VERSION || bytes[1] > RNIC_TRANSACTION_SLEEP) {
+    if (count < RNIC_LOG_HEAD_BYTES || bytes[0] != RNIC_LOG_VERSION || bytes[1] >= RNIC_TRANSACTION_KINDS) {
         return false;
     }
     out->kind = (enum rnic_transaction_kind)bytes[1];

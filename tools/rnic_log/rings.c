@@ -29,6 +29,7 @@ struct function {
     struct ring *rings;
     size_t count;
     size_t room;
+    uint32_t *windows; /* whose each window is: the queue pair + 1; 0: not known. NULL: no windows */
 };
 
 struct rings {
@@ -44,6 +45,7 @@ static void forget(struct function *f)
 {
     free(f->commands);
     free(f->rings);
+    free(f->windows);
     *f = (struct function){0};
 }
 
@@ -147,6 +149,39 @@ static void add_ring(struct function *f, enum ring_kind kind, uint32_t object, c
     }
 }
 
+/* --- windows --- */
+
+static void give_window(struct function *f, uint32_t window, uint32_t qp)
+{
+    if (f->windows == NULL) {
+        f->windows = calloc(RNIC_WINDOWS, sizeof(f->windows[0]));
+    }
+    if (f->windows != NULL && window < RNIC_WINDOWS) {
+        f->windows[window] = qp + 1;
+    }
+}
+
+static void take_window(struct function *f, uint32_t qp)
+{
+    for (uint32_t i = 0; f->windows != NULL && i < RNIC_WINDOWS; i++) {
+        f->windows[i] = f->windows[i] == qp + 1 ? 0 : f->windows[i];
+    }
+}
+
+static bool follow_window(const struct function *f, const struct rnic_transaction *c,
+                          struct ring_entry *entry)
+{
+    uint64_t window = (c->address - RNIC_DB_WINDOWS) / RNIC_WINDOW_BYTES;
+    bool is_header = c->address % RNIC_WINDOW_SLOT_BYTES == 0 && c->bytes == RNIC_WINDOW_HEADER;
+    if (c->address < RNIC_DB_WINDOWS || window >= RNIC_WINDOWS || f->windows == NULL ||
+        f->windows[window] == 0) {
+        return false;
+    }
+    entry->kind = is_header ? RING_WINDOW : RING_PAYLOAD;
+    entry->object = f->windows[window] - 1;
+    return true;
+}
+
 /* What a command has done that was answered OK. */
 static void follow_command(struct function *f, const uint8_t *command, const uint8_t *answer)
 {
@@ -173,6 +208,10 @@ static void follow_command(struct function *f, const uint8_t *command, const uin
     case RNIC_COMMAND_DESTROY_QP:
         drop_of(f, RING_SEND, object);
         drop_of(f, RING_RECEIVE, object);
+        take_window(f, object);
+        break;
+    case RNIC_COMMAND_ASSIGN_WINDOW:
+        give_window(f, rnic_get32(answer + RNIC_CQE_INFO, big), object);
         break;
     default:
         break;
@@ -264,6 +303,12 @@ bool rings_follow(struct rings *rings, const struct rnic_transaction *c, struct 
         }
         *entry = (struct ring_entry){.bytes = c->data, .big = is_big(f)};
         return c->kind == RNIC_TRANSACTION_DMA_READ ? follow_read(f, c, entry) : follow_write(f, c, entry);
+    case RNIC_TRANSACTION_WINDOW:
+        if (!f->enabled || c->data == NULL) {
+            return false;
+        }
+        *entry = (struct ring_entry){.bytes = c->data, .big = is_big(f)};
+        return follow_window(f, c, entry);
     default:
         return false;
     }

@@ -11,11 +11,20 @@
 
 #include "devices/rnic/card/card.h"
 
-enum ring_kind { RING_COMMAND, RING_ANSWER, RING_EVENT, RING_COMPLETION, RING_SEND, RING_RECEIVE };
+enum ring_kind {
+    RING_COMMAND,
+    RING_ANSWER,
+    RING_EVENT,
+    RING_COMPLETION,
+    RING_SEND,
+    RING_RECEIVE,
+    RING_WINDOW,  /* no ring: the header of a slot of a window */
+    RING_PAYLOAD, /* of a slot */
+};
 
 struct ring_entry {
     enum ring_kind kind;
-    uint32_t object;      /* the queue pair of a work entry, the queue of a completion */
+    uint32_t object;      /* the queue pair of a work entry or window, the queue of a completion */
     const uint8_t *bytes; /* of all but the owner's word of an answer, event or completion */
     bool big;             /* their byte order */
     /* Of an answer: the command, 64 bytes; NULL: it came before the log's beginning. */
@@ -27,8 +36,8 @@ struct rings;
 /* Returns NULL if there is no memory. */
 struct rings *rings_new(void);
 void rings_free(struct rings *rings);
-/* Follows one transaction. Returns whether it is a DMA of an entry, which *entry describes until
- * the next call. */
+/* Follows one transaction. Returns whether it is a DMA of an entry, or of a window of a known queue
+ * pair, which *entry describes until the next call. */
 bool rings_follow(struct rings *rings, const struct rnic_transaction *c, struct ring_entry *entry);
 
 #endif

@@ -34,6 +34,7 @@ static int64_t qp_of_command(const struct ring_entry *entry, const uint8_t *comm
     case RNIC_COMMAND_SET_RING:
     case RNIC_COMMAND_DESTROY_QP:
     case RNIC_COMMAND_QUERY_QP:
+    case RNIC_COMMAND_ASSIGN_WINDOW:
         return get(entry, command, RNIC_CMD_OBJECT);
     default:
         return -1;

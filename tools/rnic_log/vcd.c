@@ -11,7 +11,7 @@
 #include "adapter/log.h"
 
 enum {
-    KINDS = RNIC_TRANSACTION_SLEEP + 1,
+    KINDS = RNIC_TRANSACTION_KINDS,
     PER_NS = 1000,
     APART = 2,            /* picoseconds from one transaction to the next, at least */
     FIRST_CHARACTER = 33, /* of identifiers, "!" to "~" */

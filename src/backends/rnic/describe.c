@@ -86,6 +86,7 @@ static void way_to_it(VIPX_DEVICE_PROPERTIES *out, struct vipl_rnic *rnic)
     text(out, "dma", pci->dma);
     text(out, "memory", pci->linear ? "linear" : "page lists");
     text(out, "doorbells", pci->doorbells != NULL ? "mapped" : "by calls");
+    number(out, "botf_bytes", vipl_rnic_windows(rnic));
     number(out, "interrupt_vectors", vipl_rnic_interrupt_fd(rnic, 0) >= 0 ? RNIC_VECTORS : 0);
 }
 

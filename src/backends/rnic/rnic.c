@@ -11,6 +11,7 @@
 #include "backends/rnic/data.h"
 #include "backends/rnic/listen.h"
 #include "backends/rnic/vi.h"
+#include "base/config.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "start/socket_path.h"
@@ -50,6 +51,7 @@ static int device_open(const char *name, struct rnic_device **out)
         vipl_free(device);
         return error;
     }
+    vipl_rnic_set_windows(device->rnic, vipl_config_number("VIPL_RNIC_BOTF"));
     snprintf(device->name, sizeof(device->name), "%s", name);
     vipl_list_init(&device->nics);
     vipl_list_init(&device->listeners);

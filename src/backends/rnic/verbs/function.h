@@ -29,6 +29,8 @@ struct vipl_rnic {
     uint32_t realms[RNIC_REALMS / 32]; /* atomic: a bit for each realm in use */
     /* atomic, relaxed: where the search for a free realm begins */
     uint32_t last_realm;
+    /* constant once something is posted: the longest message that goes by a window; 0: none */
+    uint32_t window_bytes;
     struct rnic_slabs slabs;
     struct rnic_memory memory;
     struct rnic_commands commands;

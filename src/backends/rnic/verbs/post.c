@@ -2,13 +2,14 @@
 /*
  * post_sq, post_rq: the data path. An entry is given to the card only if its ring has room, and a
  * completion queue room for what comes of it. Two segments lie in the entry itself, more in a list
- * of their own.
+ * of their own. A short message of one segment is copied to a window as well.
  */
 
 #include <errno.h>
 #include <string.h>
 
 #include "backends/rnic/verbs/function.h"
+#include "backends/rnic/verbs/window.h"
 #include "os/os.h"
 #include "rnic/entry.h"
 
@@ -42,20 +43,10 @@ int vipl_rnic_prepare_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queu
 
 /* --- entries --- */
 
-static inline struct vipl_rnic_segment segment_of(const struct vipl_rnic_work *work, unsigned i)
-{
-    if (work->segment != NULL) {
-        return work->segment[i];
-    }
-    return (struct vipl_rnic_segment){.address = (uint64_t)(uintptr_t)work->pieces[i].base,
-                                      .length = (uint32_t)work->pieces[i].len,
-                                      .stag = work->stags[i]};
-}
-
 static void write_segments(uint8_t *to, const struct vipl_rnic_work *work, bool big)
 {
     for (unsigned i = 0; i < work->segments; i++, to += RNIC_SEGMENT_BYTES) {
-        struct vipl_rnic_segment segment = segment_of(work, i);
+        struct vipl_rnic_segment segment = rnic_segment_of(work, i);
         rnic_put64(to + RNIC_SEG_ADDRESS, segment.address, big);
         rnic_put32(to + RNIC_SEG_LENGTH, segment.length, big);
         rnic_put32(to + RNIC_SEG_STAG, segment.stag, big);
@@ -66,7 +57,7 @@ static uint32_t length_of(const struct vipl_rnic_work *work)
 {
     uint32_t length = 0;
     for (unsigned i = 0; i < work->segments; i++) {
-        length += segment_of(work, i).length;
+        length += rnic_segment_of(work, i).length;
     }
     return length;
 }
@@ -140,6 +131,9 @@ static int post(struct vipl_rnic_qp *qp, struct vipl_rnic_queue *queue, uint32_t
                rnic->big);
     if (queue->lists != NULL) {
         queue->lists[place] = list;
+    }
+    if (doorbell == RNIC_QPDB_SQ && qp->window != NULL) {
+        vipl_rnic_window_post(qp, work, queue->producer + 1);
     }
     /* pairs with vipl_rnic_retire(): the list is stored */
     vipl_store_release(&queue->producer, queue->producer + 1);

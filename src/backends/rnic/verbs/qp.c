@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backends/rnic/verbs/cq.h"
-#include "backends/rnic/verbs/function.h"
+#include "backends/rnic/verbs/window.h"
 #include "os/os.h"
 #include "rnic/entry.h"
 
@@ -214,12 +214,23 @@ static int enlarge(struct vipl_rnic_qp *qp, unsigned which)
     return error;
 }
 
+/* The first ring of a queue, or a larger one. */
+static int make_ring_room(struct vipl_rnic_qp *qp, unsigned which)
+{
+    bool is_first = qp->queues[which].entries == 0;
+    int error = enlarge(qp, which);
+    if (error == 0 && is_first && which == VIPL_RNIC_SQ) {
+        vipl_rnic_window_get(qp);
+    }
+    return error;
+}
+
 static int make_room(struct vipl_rnic_qp *qp, unsigned which, uint32_t wants)
 {
     struct vipl_rnic_queue *queue = &qp->queues[which];
     int error = 0;
     if (queue->producer - queue->consumer == queue->entries) {
-        error = queue->entries >> qp->rnic->caps.work_log2 != 0 ? EAGAIN : enlarge(qp, which);
+        error = queue->entries >> qp->rnic->caps.work_log2 != 0 ? EAGAIN : make_ring_room(qp, which);
     }
     if (error == 0 && (wants & VIPL_RNIC_WANTS_LISTS) != 0) {
         error = vipl_rnic_prepare_lists(qp->rnic, queue);

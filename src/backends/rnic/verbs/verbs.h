@@ -11,6 +11,7 @@
  *   cq.c        create_cq, poll_cq, arm_cq
  *   qp.c        create_qp, modify_qp, and the rings of a queue pair
  *   post.c      post_sq, post_rq
+ *   window.c    short messages that the posting thread copies to the card
  *   mr.c        allocate_pd, allocate_mr, get_pbl
  *   memory.c    alloc_memory: memory of the card itself
  *   control.c   control messages, listens
@@ -265,6 +266,11 @@ enum { VIPL_RNIC_WANTS_RING = 1, VIPL_RNIC_WANTS_LISTS = 2, VIPL_RNIC_WANTS_COMP
 struct vipl_rnic_qp {
     struct vipl_rnic *rnic;
     struct vipl_rnic_cq *cq; /* of both queues */
+    /* in BAR2; NULL: none. Set before the first post, by the thread that takes the completions */
+    uint8_t *window;
+    /* by slot of the window: running index behind the entry that it has; 0: none. The posting
+     * thread's */
+    uint32_t in_window[RNIC_WINDOW_SLOTS];
     uint32_t number;
     struct vipl_rnic_queue queues[2]; /* RNIC_SQ, RNIC_RQ */
 };
@@ -322,6 +328,12 @@ int vipl_rnic_grow_queue(struct vipl_rnic_qp *qp, unsigned which);
  * from now on. Only the thread that takes the completions may call this. Never blocks.
  */
 bool vipl_rnic_retire(struct vipl_rnic_qp *qp, const struct vipl_rnic_completion *completion);
+
+/* Says up to which length a message is copied to the card by the thread that posts it; 0: none is.
+ * Before the first post. Where the card has no windows none is. */
+void vipl_rnic_set_windows(struct vipl_rnic *rnic, uint32_t most);
+/* Returns that length. */
+uint32_t vipl_rnic_windows(const struct vipl_rnic *rnic);
 
 /* --- post_sq, post_rq: one thread at a time may post to a queue. The functions never block --- */
 

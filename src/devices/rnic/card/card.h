@@ -30,7 +30,11 @@ enum rnic_card_profile {
     RNIC_PROFILE_EXPETHER_2008,
     RNIC_PROFILE_MARTINI_2002,
     RNIC_PROFILE_MODERN,
-    RNIC_PROFILE_CAPTURE_2020 /* of a 40 Gb/s card and memory of 38 Gb/s */
+    RNIC_PROFILE_CAPTURE_2020, /* of a 40 Gb/s card and memory of 38 Gb/s */
+    /* Martini as its authors calculate it: without the time that they do not explain, and with a
+     * message's set-up during the DMA of the one before */
+    RNIC_PROFILE_MARTINI_EXPLAINED,
+    RNIC_PROFILE_MARTINI_OVERLAPPED
 };
 
 struct rnic_card_config {
@@ -67,18 +71,22 @@ enum rnic_transaction_kind {
     RNIC_TRANSACTION_FRAME_SENT,
     RNIC_TRANSACTION_FRAME_RECEIVED,
     RNIC_TRANSACTION_RESET,
-    RNIC_TRANSACTION_SLEEP /* value 1: the card falls asleep; 0: it wakes */
+    RNIC_TRANSACTION_SLEEP, /* value 1: the card falls asleep; 0: it wakes */
+    /* the card has copied a part of an entry out of a window: address is the offset in BAR2, value
+     * the running index behind the entry */
+    RNIC_TRANSACTION_WINDOW
 };
+enum { RNIC_TRANSACTION_KINDS = RNIC_TRANSACTION_WINDOW + 1 };
 struct rnic_transaction {
     uint64_t time; /* of the model, in nanoseconds; never before that of an earlier transaction */
     enum rnic_transaction_kind kind;
     uint16_t fn;
-    uint8_t bar;      /* of registers */
+    uint8_t bar;      /* of registers and windows */
     bool failed;      /* the bus has refused a DMA */
     uint64_t address; /* offset, or IOVA */
     uint64_t value;   /* of a register, doorbell, interrupt */
     uint32_t bytes;
-    const void *data; /* of a DMA or a frame; NULL otherwise */
+    const void *data; /* of a DMA, a window or a frame; NULL otherwise */
 };
 
 /* The callbacks of the card. `fn` is the number of a function. */

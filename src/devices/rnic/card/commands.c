@@ -13,6 +13,7 @@
 #include "devices/rnic/card/listen.h"
 #include "devices/rnic/card/message.h"
 #include "devices/rnic/card/mr.h"
+#include "devices/rnic/card/window.h"
 
 static uint16_t do_nothing(struct rnic_card *card, struct rnic_command *command)
 {
@@ -38,6 +39,7 @@ static uint16_t (*const functions[])(struct rnic_card *card, struct rnic_command
     [RNIC_COMMAND_UNLISTEN] = rnic_listen_end,
     [RNIC_COMMAND_SEND_CONTROL] = rnic_message_send,
     [RNIC_COMMAND_CLAIM] = rnic_claim_take,
+    [RNIC_COMMAND_ASSIGN_WINDOW] = rnic_window_assign,
 };
 enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 

@@ -3,10 +3,13 @@
  * more to close for, or that has failed. */
 #include "devices/rnic/card/request.h"
 
+#include "devices/rnic/card/cost.h"
 #include "devices/rnic/card/cq.h"
 #include "devices/rnic/card/qp.h"
 #include "devices/rnic/card/schedule.h"
 
+/* The engine that sends writes the entry, also where a frame that has arrived is the reason: then
+ * it begins when that frame has been taken. */
 void rnic_complete_alone(struct rnic_card *card, uint32_t qp, const struct rnic_request *request)
 {
     const struct rnic_work *work = &request->work;
@@ -16,7 +19,9 @@ void rnic_complete_alone(struct rnic_card *card, uint32_t qp, const struct rnic_
                                          .info = work->behind,
                                          .status = request->status,
                                          .opcode = work->opcode};
+    enum rnic_engine_kind engine = rnic_cost_hand_over(card, RNIC_ENGINE_SEND);
     rnic_cq_complete(card, rnic_qp(card, qp)->send_cq, &completion);
+    rnic_cost_take_back(card, engine);
 }
 
 void rnic_complete_before(struct rnic_card *card, uint32_t qp, const struct rnic_request *end)

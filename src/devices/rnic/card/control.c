@@ -25,7 +25,7 @@ static uint32_t read_identity(const struct rnic_card *card, unsigned fn, uint32_
     case RNIC_REG_VERSION:
         return 0x00010001;
     case RNIC_REG_CAPS:
-        return RNIC_CAPS_BIG_ENDIAN |
+        return RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_BOTF |
                (rnic_card_bar4_bytes(config) > 0 ? (uint32_t)RNIC_CAPS_DEVICE_MEMORY : 0);
     case RNIC_REG_DRAM_BYTES:
         return config->dram_bytes;

@@ -14,6 +14,11 @@ bool rnic_cost_is_free(const struct rnic_card *card, enum rnic_engine_kind engin
  * time. What costs time outside of an operation is only added up. */
 void rnic_cost_begin(struct rnic_card *card, enum rnic_engine_kind engine);
 void rnic_cost_end(struct rnic_card *card);
+/* What follows in this operation is the work of `engine`, which begins with it when the operation
+ * has come so far and the engine is free. Returns the engine whose operation this is, and to which
+ * rnic_cost_take_back() gives the operation back, as it was. */
+enum rnic_engine_kind rnic_cost_hand_over(struct rnic_card *card, enum rnic_engine_kind engine);
+void rnic_cost_take_back(struct rnic_card *card, enum rnic_engine_kind engine);
 /* Returns the clock of the engine whose operation this is; outside of an operation the card's
  * time. */
 uint64_t rnic_cost_now(const struct rnic_card *card);
@@ -28,6 +33,8 @@ void rnic_cost_devmem(struct rnic_card *card, unsigned fn, enum rnic_port_kind p
 /* Adds the cost of making a frame of a send queue or of a read response, or of taking a frame that
  * has arrived. `first`: the first frame of its message. */
 void rnic_cost_frame(struct rnic_card *card, unsigned fn, enum rnic_engine_kind engine, bool first);
+/* Adds the cost of making the first frame of a message whose entry was found in a window. */
+void rnic_cost_window(struct rnic_card *card, unsigned fn);
 /* Stores the properties of the profile's wire. */
 void rnic_cost_wire(const struct rnic_card_config *config, struct rnic_impair_config *out);
 

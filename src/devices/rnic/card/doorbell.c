@@ -139,7 +139,7 @@ void rnic_doorbell_bus_write(struct rnic_card *card, unsigned fn, uint64_t offse
                              uint64_t value)
 {
     uint8_t *bar2 = card->bar2[fn];
-    if (bar2 == NULL || offset >= RNIC_DB_WINDOWS || bytes > RNIC_DB_WINDOWS - offset) {
+    if (bar2 == NULL || offset >= RNIC_BAR2_BYTES || bytes > RNIC_BAR2_BYTES - offset) {
         return;
     }
     if (bytes == 4 && offset % 4 == 0) { /* whole, as the driver's own store is */

@@ -64,6 +64,7 @@ static const char *const names[RNIC_FAULT_KINDS] = {
     [RNIC_FAULT_RESET] = "reset",
     [RNIC_FAULT_LINK_DOWN] = "link_down",
     [RNIC_FAULT_MEMORY_FLIP] = "memory_flip",
+    [RNIC_FAULT_WINDOW_LOST] = "window_lost",
 };
 
 static bool take_char(const char **at, char wanted)

@@ -16,6 +16,7 @@
 #include "devices/rnic/card/numbers.h"
 #include "devices/rnic/card/request.h"
 #include "devices/rnic/card/schedule.h"
+#include "devices/rnic/card/window.h"
 
 static bool is_ahead(const struct rnic_ring *ring, uint32_t producer)
 {
@@ -173,6 +174,7 @@ void rnic_qp_free(struct rnic_card *card, uint32_t qp)
     rnic_cq(card, row->send_cq)->users--;
     rnic_cq(card, row->recv_cq)->users--;
     rnic_doorbell_clear_qp(card, row->fn, qp);
+    rnic_window_release(card, qp);
     f->used_qps--;
     row->generation++;
     rnic_numbers_give(card, &state->qps, qp);

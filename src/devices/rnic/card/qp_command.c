@@ -195,6 +195,7 @@ static void begin_again(struct rnic_card *card, uint32_t qp)
                           .send_cq = row->send_cq,
                           .recv_cq = row->recv_cq,
                           .generation = row->generation,
+                          .window = row->window,
                           .sq = row->sq,
                           .rq = row->rq};
     rnic_list_remove(card, &rnic_fn(card, row->fn)->events, RNIC_LIST_EVENT, qp);

@@ -10,6 +10,7 @@
 #include "devices/rnic/card/flow.h"
 #include "devices/rnic/card/qp.h"
 #include "devices/rnic/card/request.h"
+#include "devices/rnic/card/window.h"
 #include "devices/rnic/card/work.h"
 #include "iwarp/bytes.h"
 #include "iwarp/rdmap.h"
@@ -81,7 +82,9 @@ static struct rnic_request *begin_request(struct rnic_card *card, uint32_t qp, e
         return NULL;
     }
     request->message = row->message++;
-    enum rnic_outcome outcome = rnic_work_fetch(card, qp, &row->sq, &request->work);
+    request->window = rnic_window_fetch(card, qp, &request->work);
+    enum rnic_outcome outcome =
+        request->window ? RNIC_WORK_GOOD : rnic_work_fetch(card, qp, &row->sq, &request->work);
     if (outcome != RNIC_WORK_GOOD) {
         rnic_qp_fail(card, qp, RNIC_ERROR_RING_DMA,
                      &(struct vipl_rdmap_terminate){.reason = VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC});
@@ -171,6 +174,22 @@ static struct vipl_ddp data_header(struct rnic_qp *row, const struct rnic_reques
                              .mo = request->moved};
 }
 
+/* The payload of a frame. An entry of the window has it there, if the frame is the whole message
+ * and the driver has not stored a later entry there meanwhile. */
+static enum rnic_outcome copy_payload(struct rnic_card *card, struct rnic_request *request, uint8_t *out,
+                                      uint32_t bytes)
+{
+    const struct rnic_work *work = &request->work;
+    if (request->window && bytes == work->length) {
+        enum rnic_outcome outcome =
+            rnic_work_check(card, request->qp, work, &request->at, bytes, RNIC_ACCESS_LOCAL_READ);
+        if (outcome != RNIC_WORK_GOOD || rnic_window_payload(card, request->qp, work, out)) {
+            return outcome;
+        }
+    }
+    return rnic_work_gather(card, request->qp, work, &request->at, out, bytes);
+}
+
 /* A frame of a Send's or an RDMA Write's data. */
 static enum rnic_turn send_data(struct rnic_card *card, struct rnic_request *request, uint8_t *payload)
 {
@@ -182,8 +201,7 @@ static enum rnic_turn send_data(struct rnic_card *card, struct rnic_request *req
     uint32_t left = work->length - request->moved;
     ddp.last = bytes == left;
     vipl_ddp_write(payload, &ddp);
-    enum rnic_outcome outcome =
-        rnic_work_gather(card, request->qp, work, &request->at, payload + header, bytes);
+    enum rnic_outcome outcome = copy_payload(card, request, payload + header, bytes);
     if (outcome != RNIC_WORK_GOOD) {
         rnic_flow_cancel(card, row->flow - 1);
         return fail_request(card, request, outcome);
@@ -248,7 +266,11 @@ enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp)
     if (payload == NULL) {
         return RNIC_TURN_BLOCKED;
     }
-    rnic_cost_frame(card, row->fn, RNIC_ENGINE_SEND, !request->begun);
+    if (request->window && !request->begun) {
+        rnic_cost_window(card, row->fn);
+    } else {
+        rnic_cost_frame(card, row->fn, RNIC_ENGINE_SEND, !request->begun);
+    }
     if (request->work.opcode == RNIC_WORK_READ) {
         return send_read_request(card, request, payload);
     }

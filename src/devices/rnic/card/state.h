@@ -120,7 +120,8 @@ struct rnic_request {
     uint32_t immediate_msn; /* of its Immediate Data; 0: none was sent */
     uint32_t serial;        /* tells users of this row apart; 0: free */
     uint32_t qp;
-    uint32_t reserved;
+    uint8_t window; /* the entry was found in the window */
+    uint8_t reserved8[3];
     uint16_t status; /* how it ends */
     /* its queue pair goes to ERROR for this reason when it has completed; 0: it does not */
     uint16_t error;
@@ -179,6 +180,8 @@ struct rnic_qp {
     uint8_t first_in;  /* the slot of the oldest */
     uint8_t first_out;
     uint16_t generation; /* of outbound slots */
+    uint16_t window;     /* plus 1; 0: none */
+    uint16_t reserved16[3];
     uint64_t closing;    /* CLOSING: ends then at the latest */
     uint32_t closing_at; /* CLOSING: running index behind the last entry that is executed */
     struct rnic_ring sq;
@@ -374,6 +377,7 @@ struct rnic_fn {
     struct rnic_numbers requests;
     uint32_t serial; /* of requests */
     uint32_t reserved;
+    uint64_t windows[RNIC_WINDOWS / 64]; /* a bit for each window that a queue pair has */
 };
 
 /* --- the card --- */
@@ -386,8 +390,8 @@ struct rnic_pbl {
 
 /* The engines and ports of the cost model; cost.c. */
 enum rnic_engine_kind {
-    RNIC_ENGINE_SEND,    /* executes commands, and makes frames */
-    RNIC_ENGINE_RECEIVE, /* takes frames, and completes what they acknowledge */
+    RNIC_ENGINE_SEND,    /* executes commands, makes frames, and completes requests */
+    RNIC_ENGINE_RECEIVE, /* takes frames, and completes receives */
     RNIC_ENGINES
 };
 enum rnic_port_kind {
