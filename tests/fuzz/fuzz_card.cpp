@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 extern "C" {
 #include "devices/rnic/card/card.h"
@@ -109,6 +110,9 @@ private:
     void bad_command();
     std::uint32_t some_tag();
     void bad_work();
+    void bad_window();
+    void later_window();
+    void copy_to_window(unsigned fn, unsigned opcode, std::uint32_t at, std::uint32_t bytes);
     void bad_frame();
 
     Input &input_;
@@ -116,6 +120,12 @@ private:
     std::array<Function, kFunctions> fns_;
     std::uint64_t now_ = 1000;
     std::uint32_t failing_ = 0; ///< so many DMAs of the bad function fail
+    /** What the bad driver stores to its windows when so many more transactions have been. */
+    struct Later {
+        std::uint32_t transactions = 0, at = 0, count = 0;
+        std::array<std::uint8_t, 64> bytes{};
+    };
+    Later later_;
     unsigned transactions_ = 0;
     std::uint32_t messages_ = 0;
 };
@@ -171,7 +181,12 @@ void Scene::transmit(void *, const std::uint8_t *frame, std::uint32_t bytes)
 
 void Scene::transaction(void *context, const rnic_transaction *)
 {
-    ++static_cast<Scene *>(context)->transactions_;
+    Scene &scene = *static_cast<Scene *>(context);
+    ++scene.transactions_;
+    Later &later = scene.later_;
+    if (later.transactions > 0 && --later.transactions == 0) {
+        std::memcpy(scene.fns_[kBad].bar2 + RNIC_DB_WINDOWS + later.at, later.bytes.data(), later.count);
+    }
 }
 
 void Scene::advance(std::uint64_t ns)
@@ -240,6 +255,10 @@ void Scene::make_objects(unsigned fn)
     rnic_put32(qp + RNIC_CMD_QP_SEND_CQ, f.cq, false);
     rnic_put32(qp + RNIC_CMD_QP_RECV_CQ, f.cq, false);
     f.qp = execute(fn, qp);
+    std::uint8_t window[64] = {RNIC_COMMAND_ASSIGN_WINDOW};
+    rnic_put32(window + RNIC_CMD_OBJECT, f.qp, false);
+    const std::uint32_t number = execute(fn, window);
+    FUZZ_CHECK(fn == kBad || number == 0);
     for (unsigned queue = 0; queue < 2; ++queue) {
         std::uint8_t ring[64] = {RNIC_COMMAND_SET_RING};
         ring[RNIC_CMD_OBJECT_KIND] = static_cast<std::uint8_t>(queue);
@@ -328,6 +347,26 @@ void Scene::post_message(unsigned fn, unsigned opcode, std::uint32_t at, std::ui
     post(fn, entry, opcode == RNIC_WORK_RECEIVE);
 }
 
+/** The copy of a message in its slot. After it the memory has other bytes, and only the copy can
+ * arrive. */
+void Scene::copy_to_window(unsigned fn, unsigned opcode, std::uint32_t at, std::uint32_t bytes)
+{
+    Function &f = fns_[fn];
+    const std::uint32_t behind = f.sends + 1;
+    std::uint8_t *const slot =
+        f.bar2 + RNIC_DB_WINDOWS + f.sends % RNIC_WINDOW_SLOTS * std::size_t{RNIC_WINDOW_SLOT_BYTES};
+    rnic_put32(slot + RNIC_WINDOW_BEGIN, behind, false);
+    rnic_put32(slot + RNIC_WINDOW_END, behind, false);
+    rnic_put16(slot + RNIC_WINDOW_LENGTH, static_cast<std::uint16_t>(bytes), false);
+    slot[RNIC_WINDOW_OPCODE] = static_cast<std::uint8_t>(opcode);
+    rnic_put64(slot + RNIC_WINDOW_REMOTE_ADDRESS, at, false);
+    rnic_put32(slot + RNIC_WINDOW_REMOTE_STAG, fns_[1 - fn].tag, false);
+    rnic_put64(slot + RNIC_WINDOW_LOCAL_ADDRESS, at, false);
+    rnic_put32(slot + RNIC_WINDOW_LOCAL_STAG, f.tag, false);
+    std::memcpy(slot + RNIC_WINDOW_HEADER, &f.memory[at], bytes);
+    std::fill_n(f.memory.begin() + at, bytes, std::uint8_t{0});
+}
+
 void Scene::expect(unsigned fn, unsigned opcode, std::uint32_t bytes)
 {
     Function &f = fns_[fn];
@@ -345,8 +384,10 @@ void Scene::exchange()
         const std::uint8_t *const bar4 = fns_[fn].bar4;
         FUZZ_CHECK(bar4[0] == kMark && bar4[kDram - 1] == kMark && bar4[kDeviceBytes - 1] == kMark);
     }
-    const std::uint32_t bytes = 700 + messages_ % 700, at = kPlay + 8 * (messages_ % 100);
     const unsigned from = messages_ % 2, opcode = RNIC_WORK_SEND + messages_ % 3;
+    const bool windowed = messages_ / 3 % 2 == 1 && opcode != RNIC_WORK_READ;
+    const std::uint32_t bytes = windowed ? 1 + messages_ % RNIC_WINDOW_PAYLOAD : 700 + messages_ % 700,
+                        at = kPlay + 8 * (messages_ % 100);
     Function &sender = fns_[from], &receiver = fns_[1 - from];
     ++messages_;
     for (std::uint32_t i = 0; i < bytes; ++i) {
@@ -356,6 +397,12 @@ void Scene::exchange()
     if (opcode == RNIC_WORK_SEND) {
         post_message(1 - from, RNIC_WORK_RECEIVE, at, bytes);
     }
+    const std::vector<std::uint8_t> sent((opcode == RNIC_WORK_READ ? receiver : sender).memory.begin() + at,
+                                         (opcode == RNIC_WORK_READ ? receiver : sender).memory.begin() + at +
+                                             bytes);
+    if (windowed) {
+        copy_to_window(from, opcode, at, bytes);
+    }
     post_message(from, opcode, at, bytes);
     for (unsigned i = 0; i < 20; ++i) {
         advance(1000000);
@@ -364,8 +411,8 @@ void Scene::exchange()
     if (opcode == RNIC_WORK_SEND) {
         expect(1 - from, RNIC_WORK_RECEIVE, bytes);
     }
-    FUZZ_CHECK(std::equal(sender.memory.begin() + at, sender.memory.begin() + at + bytes,
-                          receiver.memory.begin() + at));
+    FUZZ_CHECK(std::equal(sent.begin(), sent.end(),
+                          (opcode == RNIC_WORK_READ ? sender : receiver).memory.begin() + at));
     for (unsigned fn = 0; fn < kBad; ++fn) {
         FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_ERROR_COUNT, 4) == 0);
         FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_STATUS, 4) == 11);
@@ -375,7 +422,7 @@ void Scene::exchange()
 /** A command with fields of the input's, small numbers where it wants small ones. */
 void Scene::bad_command()
 {
-    std::uint8_t entry[64] = {static_cast<std::uint8_t>(input_.number(1) % 16)};
+    std::uint8_t entry[64] = {static_cast<std::uint8_t>(input_.number(1) % 17)};
     rnic_put16(entry + RNIC_CMD_OBJECT_KIND, static_cast<std::uint16_t>(input_.number(1) % 3), false);
     const std::uint32_t object = input_.number(1);
     rnic_put32(entry + RNIC_CMD_OBJECT, object < 200 ? object % 10 : fns_[kBad].tag, false);
@@ -409,6 +456,34 @@ void Scene::bad_work()
     post(kBad, entry, receive);
 }
 
+/** Stores of the input's to a slot, the indices at its ends among them or right: the entry that is
+ * posted next, or one of the eight before, may find itself there. */
+void Scene::bad_window()
+{
+    Function &f = fns_[kBad];
+    const std::uint32_t which = input_.number(1), at = input_.number(2) % RNIC_WINDOW_SLOT_BYTES;
+    const std::uint32_t behind = f.sends + 1 - which % 9;
+    std::uint8_t *const window = f.bar2 + RNIC_DB_WINDOWS + which / 64 * std::size_t{RNIC_WINDOW_BYTES};
+    std::uint8_t *const slot =
+        window + (behind - 1) % RNIC_WINDOW_SLOTS * std::size_t{RNIC_WINDOW_SLOT_BYTES};
+    input_.fill(slot + at, std::min<std::uint32_t>(input_.number(1), RNIC_WINDOW_SLOT_BYTES - at));
+    if (input_.number(1) % 4 != 0) {
+        rnic_put32(slot + RNIC_WINDOW_BEGIN, behind, false);
+        rnic_put32(slot + RNIC_WINDOW_END, behind, false);
+        rnic_put32(slot + RNIC_WINDOW_LOCAL_STAG, some_tag(), false);
+        rnic_put32(slot + RNIC_WINDOW_REMOTE_STAG, some_tag(), false);
+    }
+}
+
+/** Stores to a window while the card works, also between its copies of a header and a payload. */
+void Scene::later_window()
+{
+    later_.transactions = 1 + input_.number(1);
+    later_.at = input_.number(2) % (2 * RNIC_WINDOW_BYTES);
+    later_.count = input_.number(1) % (later_.bytes.size() + 1);
+    input_.fill(later_.bytes.data(), later_.count);
+}
+
 void Scene::bad_frame()
 {
     std::uint8_t frame[720] = {};
@@ -424,7 +499,7 @@ void Scene::bad_frame()
 void Scene::step()
 {
     Function &bad = fns_[kBad];
-    const std::uint32_t what = input_.number(1) % 15;
+    const std::uint32_t what = input_.number(1) % 17;
     if (what == 0) {
         const std::uint32_t offset = input_.number(2);
         rnic_card_bar_write(&card_, kBad, 0, offset, 4, input_.number(4));
@@ -474,6 +549,10 @@ void Scene::step()
     } else if (what == 14) { // a store to the mapping, behind device memory, too
         const std::uint32_t at = input_.number(2) % kBar4Bytes;
         input_.fill(bad.bar4 + at, std::min(input_.number(1), kBar4Bytes - at));
+    } else if (what == 15) {
+        bad_window();
+    } else if (what == 16) {
+        later_window();
     } else {
         bad_command();
     }

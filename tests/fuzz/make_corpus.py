@@ -331,13 +331,24 @@ EFE = {
 # --- the card: steps of a driver that does anything, each an opcode and its arguments --------------------------------------
 
 (REGISTER, CONFIG, MEMORY, QP_DOORBELL, CQ_DOORBELL, BUS, PASS, FAIL_DMA, WORK, FRAME, CARD_RESET, SLEEP, READ,
- COMMAND, DEVICE_STORE) = (bytes([step]) for step in range(15))
+ COMMAND, DEVICE_STORE, WINDOW_STORE, WINDOW_LATER) = (bytes([step]) for step in range(17))
 SEND, WRITE, RDMA_READ, RECEIVE = 1, 2, 3, 16
 
 
 def work(opcode, length, flags=0, segments=1, at=0, remote_tag=0, tag=0, second=b''):
     return (WORK + bytes([opcode == RECEIVE, opcode, flags, segments]) + struct.pack('>H', length) + bytes([0, remote_tag]) +
             struct.pack('>H', at) + bytes([tag, len(second)]) + second)
+
+
+def window(opcode, length, flags=0, which=0, right=True, payload=b'window', cookie=5, at=8):
+    """Stores to the slot of the entry that is posted next; `which` % 9: or so many before it."""
+    header = struct.pack('<HBBIIIQQII', length, opcode, flags, cookie, 6, 0, 0x4000, 0x4000, 0, 0)
+    return WINDOW_STORE + bytes([which]) + struct.pack('>H', at) + bytes([len(header + payload)]) + header + payload + bytes([right]) + bytes(2 * right)
+
+
+def window_later(transactions, at, stored):
+    """Stores to windows when so many more transactions have been."""
+    return WINDOW_LATER + bytes([transactions - 1]) + struct.pack('>H', at) + bytes([len(stored)]) + stored
 
 
 def card_command(opcode, thing=0, fields=b'', kind=0):
@@ -367,7 +378,7 @@ CARD = {
                           for n in range(6)),
     'doorbells': QP_DOORBELL + b'\x20\xff\xff' + some_time() + CARD_RESET + CQ_DOORBELL + b'\x20\xff\xff' + some_time(),
     'too-many-commands': BUS + b'\x00\x00\x40\x04' + struct.pack('>I', 1000) + some_time(),
-    'every-command': b''.join(card_command(op, thing, b'\1' * 52) for op in range(16) for thing in (0, 2, 255)) + some_time(),
+    'every-command': b''.join(card_command(op, thing, b'\1' * 52) for op in range(17) for thing in (0, 2, 255)) + some_time(),
     'states': b''.join(card_command(5, 2, bytes(16) + bytes([to]) + bytes(30)) + some_time(10) for to in (3, 4, 0, 1, 2, 4, 0, 4)),
     'destroys': b''.join(card_command(op, thing) for op in (7, 3, 11) for thing in (0, 1, 2, 255)) + work(SEND, 9) + some_time(),
     'page-lists': card_command(9, 0, struct.pack('<HBBIIQQQ', 0, 3, 12, 1, 2, 0x4000, 0x1800, 0x4000)) + some_time() +
@@ -384,6 +395,15 @@ CARD = {
     'sleeps': SLEEP + work(WRITE, 8) + SLEEP + some_time() + SLEEP + register(0xC0, 1) + SLEEP,
     'reads': READ + b'\0\0\0\0\0\10' + READ + b'\2\xff\xff\xff\xff\10' + READ + b'\7\0\0\1\0\4',
     'strange-frames': FRAME + b'\1\x40\16' + bytes(100) + FRAME + b'\0\0\0' + FRAME + b'\2\xbb\14' + b'\x88\xb5\x11\x10',
+    'windows': b''.join(window(op, length, flags) + work(RECEIVE, 900) + work(SEND, 100) + some_time()
+                        for op, length, flags in ((SEND, 100, 0), (WRITE, 464, 1), (SEND, 465, 0), (RDMA_READ, 8, 0), (SEND, 8, 4),
+                                                  (SEND, 0, 0), (SEND, 8, 2))) +
+               window(SEND, 50, right=False) + work(SEND, 50) + window(SEND, 60, which=8) + some_time() + CARD_RESET +
+               window(SEND, 70) + card_command(16, 0) + card_command(16, 0) + card_command(16, 9) + work(SEND, 70) + some_time(),
+    'windows-later': b''.join(window(SEND, 60, payload=bytes(range(60))) + window_later(after, 512 * n + at, stored) + work(RECEIVE, 900) +
+                              work(SEND, 60) + some_time()
+                              for n, (after, at, stored) in enumerate(((1, 0, b'\x09\0\0\0'), (1, 4, b'\x0a\0\0\0'), (1, 8, b'\xff\xff'),
+                                                                       (2, 48, bytes(64)), (1, 40, b'\xff' * 4), (1, 10, b'\x03')))),
     'device-memory': DEVICE_STORE + b'\0\0\x20' + bytes(range(32)) + work(RECEIVE, 3000, tag=128, at=8000) +
                      work(SEND, 3000, tag=128) + work(WRITE, 4000, remote_tag=128, tag=128, at=9000) +
                      work(RDMA_READ, 4000, remote_tag=128, at=0x1000) + some_time() +
