@@ -32,6 +32,7 @@ static bool is_near(double ours, double paper)
 static double rate(enum rate_memory memory, uint32_t bytes, bool one_card, bool both)
 {
     struct rate_setup setup = {.profile = RNIC_PROFILE_MARTINI_2002,
+                               .pairs = 1,
                                .mtu = rate_mtu(FRAME_BYTES),
                                .bytes = bytes,
                                .depth = DEPTH,

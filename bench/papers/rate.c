@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two cards, or one, with a queue pair at each end and one more for the other direction. */
+/* Two cards, or one, with queue pairs at each end and as many more for the other direction. */
 #include "rate.h"
 
 #include <errno.h>
@@ -10,14 +10,14 @@
 #include "iwarp/rdmap.h"
 #include "sim.h"
 
-enum { LEAST_MESSAGES = 32, MOST_MESSAGES = 400, LEAST_BYTES = 4 << 20, DIRECTIONS = 2 };
+enum { LEAST_MESSAGES = 32, MOST_MESSAGES = 400, LEAST_BYTES = 4 << 20, FLOWS = 2 * RATE_MAX_PAIRS };
 
 struct traffic {
     const struct rate_setup *setup;
     struct sim *sim;
     struct vipl_rnic *rnics[2];
-    struct endpoint from[DIRECTIONS], to[DIRECTIONS];
-    unsigned directions;
+    struct endpoint from[FLOWS], to[FLOWS]; /* those of both directions in turn */
+    unsigned flows;
 };
 
 uint32_t rate_mtu(uint32_t frame_bytes)
@@ -38,15 +38,17 @@ static void traffic_init(struct traffic *traffic, const struct rate_setup *setup
 {
     unsigned cards = setup->one_card ? 1 : 2;
     struct sim_config config = {.cards = cards, .mtu = setup->mtu, .profile = setup->profile, .wire = ""};
-    *traffic =
-        (struct traffic){.setup = setup, .sim = sim_create(&config), .directions = setup->both ? 2 : 1};
+    *traffic = (struct traffic){
+        .setup = setup, .sim = sim_create(&config), .flows = setup->both ? 2 * setup->pairs : setup->pairs};
     for (unsigned i = 0; i < cards; i++) {
         endpoint_must("open_rnic", vipl_rnic_start(sim_function(traffic->sim, i), &traffic->rnics[i]));
+        vipl_rnic_set_windows(traffic->rnics[i], setup->windows ? RNIC_WINDOW_PAYLOAD : 0);
     }
-    for (unsigned i = 0; i < traffic->directions; i++) {
-        unsigned here = setup->one_card ? 0 : i;
-        unsigned there = setup->one_card ? 0 : 1 - i;
-        endpoint_init(&traffic->from[i], traffic->rnics[here], setup->bytes, place_of(traffic, here));
+    for (unsigned i = 0; i < traffic->flows; i++) {
+        unsigned here = setup->one_card || !setup->both ? 0 : i % 2;
+        unsigned there = setup->one_card ? 0 : 1 - here;
+        endpoint_init(&traffic->from[i], traffic->rnics[here], setup->bytes,
+                      setup->windows ? NULL : place_of(traffic, here));
         endpoint_init(&traffic->to[i], traffic->rnics[there], setup->bytes, place_of(traffic, there));
         endpoint_connect(&traffic->from[i], &traffic->to[i]);
         memset(traffic->from[i].memory, 0x5A + (int)i, setup->bytes);
@@ -55,7 +57,7 @@ static void traffic_init(struct traffic *traffic, const struct rate_setup *setup
 
 static void traffic_fini(struct traffic *traffic)
 {
-    for (unsigned i = 0; i < traffic->directions; i++) {
+    for (unsigned i = 0; i < traffic->flows; i++) {
         int differs = memcmp(traffic->from[i].memory, traffic->to[i].memory, traffic->setup->bytes);
         endpoint_must("what was written", differs != 0 ? EIO : 0);
         endpoint_fini(&traffic->from[i]);
@@ -70,11 +72,11 @@ static void traffic_fini(struct traffic *traffic)
 }
 
 /* Posts what fits, and takes what is complete. Returns true if that are all of the messages. */
-static bool move_on(struct traffic *traffic, unsigned direction, uint64_t messages)
+static bool move_on(struct traffic *traffic, unsigned flow, uint64_t messages)
 {
-    struct endpoint *from = &traffic->from[direction];
+    struct endpoint *from = &traffic->from[flow];
     while (from->posted < messages && from->posted - from->done < traffic->setup->depth &&
-           endpoint_post(from, &traffic->to[direction], traffic->setup->bytes)) {
+           endpoint_post(from, &traffic->to[flow], traffic->setup->bytes)) {
     }
     sim_run(traffic->sim);
     endpoint_take(from);
@@ -90,7 +92,7 @@ double rate_of_writes(const struct rate_setup *setup)
     uint64_t begun = sim_now(traffic.sim);
     for (;;) {
         bool all = true;
-        for (unsigned i = 0; i < traffic.directions; i++) {
+        for (unsigned i = 0; i < traffic.flows; i++) {
             all = move_on(&traffic, i, messages) && all;
         }
         if (all) {
@@ -100,5 +102,5 @@ double rate_of_writes(const struct rate_setup *setup)
     }
     double took = (double)(sim_now(traffic.sim) - begun);
     traffic_fini(&traffic);
-    return (double)messages * setup->bytes * 1e3 / took;
+    return (double)messages * setup->pairs * setup->bytes * 1e3 / took;
 }

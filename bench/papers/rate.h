@@ -11,12 +11,16 @@
 /* Where source and target are. */
 enum rate_memory { RATE_HOST, RATE_DRAM, RATE_SRAM };
 
+enum { RATE_MAX_PAIRS = 4 };
+
 struct rate_setup {
     enum rnic_card_profile profile;
     uint32_t mtu;
     uint32_t bytes; /* of a message */
-    unsigned depth; /* messages that are outstanding */
+    unsigned pairs; /* connections in each direction: 1 to RATE_MAX_PAIRS */
+    unsigned depth; /* messages of a connection that are outstanding */
     enum rate_memory memory;
+    bool windows;  /* the source is host memory, and messages go by windows where they may */
     bool one_card; /* the card writes to itself; otherwise one card to another */
     bool both;     /* in both directions at once */
 };
