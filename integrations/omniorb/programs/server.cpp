@@ -67,6 +67,11 @@ class Servant : public POA_Sample::Service {
         all_met_.notify_all();
         all_met_.wait(guard, [&] { return met_ >= last; });
     }
+    CORBA::ULong met() override
+    {
+        const std::lock_guard<std::mutex> guard(meeting_);
+        return met_;
+    }
     CORBA::ULong call_back(Sample::Callback_ptr to, CORBA::ULong times) override
     {
         CORBA::ULong sum = 0;
