@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for devices: by the program's threads, and by the library's where no thread of the program
- * waits. */
+/* Waiting for devices: by the program's threads, and by the library's where no thread of the
+ * program waits. */
 #ifndef VIPL_SOCKETS_DRIVE_H
 #define VIPL_SOCKETS_DRIVE_H
 
