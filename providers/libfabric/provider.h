@@ -223,12 +223,12 @@ struct prov_cq {
     VIP_CQ_HANDLE handle;
     enum fi_cq_format format;
     enum fi_wait_obj wait;
-    struct list done; /* prov_op.link: completions to be read */
-    size_t ready;     /* how many, */
-    bool has_ready;   /* atomic: and whether there are any; pairs with is_quiet() of cq.c */
-    size_t depth;     /* operations of the endpoints that report here, */
-    size_t entries;   /* for which the device has room */
-    unsigned users;   /* endpoints, once for each direction */
+    struct list done;     /* prov_op.link: completions to be read */
+    size_t ready;         /* how many, */
+    bool has_ready;       /* atomic: and whether there are any; pairs with is_quiet() of cq.c */
+    size_t depth;         /* operations of the endpoints that report here, */
+    size_t entries;       /* for which the device has room */
+    unsigned users;       /* endpoints, once for each direction */
     struct prov_ep *last; /* whose VI had the last entry: most often it has the next one. NULL: none */
     int wake_fd; /* readable while there are completions that the device does not show; -1 without a wait object */
     int tick_fd; /* a timer, while a thread may sleep and endpoints have something pending */
