@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """P3.6, which the paper left open: how often real programs find their memory in the registration cache.
 
-    p3_hits.py BUILD [--device NAME] [--ranks N] [--only PROGRAM] [--plot FILE]
+    p3_hits.py BUILD [--device NAME] [--ranks N] [--only PROGRAM]
 
 Programs of Debian over the provider of libfabric, those that are here: HPCC, LAMMPS (melt and peptide), and p3_fft.py by mpi4py. Messages above 2 KiB go
 from memory to memory. Each runs with several limits of the cache (VIPL_CACHE_MIB, VIPL_CACHE_REGIONS) and with several allocators. A cell has the
 part of the look-ups that were hits, of all ranks, in per cent, and below the table how many look-ups there were. These are counts that VIPL makes, so
-they hold on a busy machine. The cache evicts the least recently used region; it has no other policy. --plot: hits over the limit, by matplotlib.
+they hold on a busy machine. The cache ends the least recently used region; it has no other policy. p3_plot.py draws the first table.
 """
 import argparse
 import glob
@@ -109,29 +109,12 @@ def show(title, columns, rows):
                                                               [total["invalidated"] for total in totals]))
 
 
-def plot(file, columns, rows):
-    import matplotlib  # only here: nothing else needs it
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-    figure, axes = pyplot.subplots(figsize=(7, 4))
-    for (name, totals), marker in zip(rows, "osD^"):
-        axes.plot(range(len(columns)), [100 * total["hits"] / max(1, lookups(total)) for total in totals], marker=marker, label=name)
-    axes.set_xticks(range(len(columns)), [name for name, _ in columns])
-    axes.set_xlabel("VIPL_CACHE_MIB")
-    axes.set_ylabel("look-ups that are hits, %")
-    axes.set_ylim(0, 101)
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(file)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("--device", default="loopback")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--only", metavar="PROGRAM")
-    parser.add_argument("--plot", metavar="FILE")
     arguments = parser.parse_args()
     chosen = {name: one for name, one in programs(arguments.ranks).items() if arguments.only in (None, name)}
     if not is_here() or not chosen:
@@ -142,8 +125,6 @@ def main():
         rows = [(name, [run(arguments.build, arguments.device, arguments.ranks, one, more) for _, more in columns])
                 for name, one in chosen.items()]
         show(title, columns, rows)
-        if arguments.plot and columns is LIMITS:
-            plot(arguments.plot, columns, rows)
 
 
 if __name__ == "__main__":
