@@ -138,9 +138,11 @@ TEST_CASE("descriptors of all numbers are watched", "[sleep]")
         REQUIRE(fd >= number);
         CHECK(vipl_poll(&fd, 1, 0, nullptr) == ETIMEDOUT);
         CHECK(vipl_poll(&fd, 1, 5, nullptr) == ETIMEDOUT);
-        std::thread other([&] { REQUIRE(write(ends[1], "", 1) == 1); });
+        ssize_t written = 0;
+        std::thread other([&] { written = write(ends[1], "", 1); });
         CHECK(vipl_poll(&fd, 1, patience_ms(), nullptr) == 0);
         other.join();
+        REQUIRE(written == 1);
         char byte;
         REQUIRE(read(ends[0], &byte, 1) == 1);
         close(fd);
@@ -159,9 +161,11 @@ TEST_CASE("a program's descriptors end a sleep by what they are watched for", "[
         Program program(fds, 2);
         CHECK(program.sleep(5) == ETIMEDOUT);
         CHECK(fds[0].revents == 0);
-        std::thread other([&] { REQUIRE(send(ends[1], "", 1, MSG_NOSIGNAL) == 1); });
+        ssize_t sent = 0;
+        std::thread other([&] { sent = send(ends[1], "", 1, MSG_NOSIGNAL); });
         CHECK(program.sleep(patience_ms()) == 0);
         other.join();
+        REQUIRE(sent == 1);
         CHECK(fds[0].revents == POLLIN);
         CHECK(fds[1].revents == 0);
     }
