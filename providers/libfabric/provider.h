@@ -37,8 +37,12 @@
 
 #include "list.h"
 
-#ifndef container_of /* libfabric 1 has it in its headers */
+/* What the headers of libfabric 1 have, and those of libfabric 2 do not. */
+#ifndef container_of
 #define container_of(member_address, type, member) ((type *)((char *)(member_address)-offsetof(type, member)))
+#endif
+#ifndef FI_PRIORITY
+#define FI_PRIORITY (1ULL << 22)
 #endif
 
 enum {
