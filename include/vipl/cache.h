@@ -25,9 +25,10 @@
  *
  * **mremap().** Linux makes one mapping of private mappings that are neighbours and alike, but not
  * of one that is watched and one that is not yet. So one mremap() of memory that a program has
- * mapped by two calls, directly behind each other, may fail with EFAULT where the first was acquired
- * before the second was mapped. A mapping that was made by one call stays one, but for some
- * microseconds if it is made by another thread just when memory is acquired that was its neighbour.
+ * mapped by two calls, directly behind each other, may fail with EFAULT where the first was
+ * acquired before the second was mapped. A mapping that was made by one call stays one, but for
+ * some microseconds if it is made by another thread just when memory is acquired that was its
+ * neighbour.
  *
  * **Limits** (docs/use/settings.md): VIPL_CACHE_REGIONS, VIPL_CACHE_MIB. Beyond them, regions
  * without users are ended, the least recently used first. Idle regions never make another call

@@ -63,7 +63,8 @@ enum {
 extern struct fi_provider prov_provider;
 #define PROV_LOG(level, subsystem, ...) FI_LOG(&prov_provider, level, subsystem, __VA_ARGS__)
 
-/* A word that is written under the lock, and may be read without it. It says nothing about others. */
+/* A word that is written under the lock, and may be read without it. It says nothing about
+ * others. */
 static inline void prov_set(bool *word, bool value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELAXED);

@@ -84,8 +84,8 @@ unsigned vipl_plain_parts(const void *address, size_t bytes, struct vipl_part *o
  * longer than asking it. */
 int vipl_maps_open(int *out);
 /* Widens a range of addresses to the whole mappings that it is in; `adjoining`: and to the mapping
- * before it and the one after it, if they are of the same kind and have the same rights. EINVAL: not
- * all of the range is private memory of no file, mapped now. */
+ * before it and the one after it, if they are of the same kind and have the same rights. EINVAL:
+ * not all of the range is private memory of no file, mapped now. */
 int vipl_private_extent(int maps, bool adjoining, uintptr_t *first, uintptr_t *end);
 
 /* A shared mapping of the program, to be made in another program at the same address. */

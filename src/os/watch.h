@@ -17,8 +17,8 @@ int vipl_watch_begin(void (*gone)(uintptr_t first, uintptr_t end));
 void vipl_watch_end(void);
 /* Adds whole pages, some or all of which may be watched already, with the mappings that they are
  * in: a mapping of which a part were watched would be two for the system, and mremap() refuses
- * that. Mappings of the same kind that adjoin are watched, too. They are watched for as long as they
- * are mapped. EINVAL: they are not mapped, or are of a
+ * that. Mappings of the same kind that adjoin are watched, too. They are watched for as long as
+ * they are mapped. EINVAL: they are not mapped, or are of a
  * kind that cannot be watched, because a page could be taken away without this process. EBUSY: the
  * program itself watches them. */
 int vipl_watch_add(uintptr_t first, uintptr_t end);
