@@ -33,12 +33,19 @@ inline socklen_t make_name(sockaddr_un &address, const std::string &discriminato
     return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + 1);
 }
 
+/** A socket for packets; the portable layer has a byte stream, with the length before each. */
+inline Fd packet_socket()
+{
+    Fd fd(socket(AF_UNIX, (library_is_portable() ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0));
+    EXPECT(fd.get() >= 0);
+    return fd;
+}
+
 inline Fd call(const std::string &discriminator)
 {
     sockaddr_un address;
     const socklen_t length = make_name(address, discriminator);
-    Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    EXPECT(fd.get() >= 0);
+    Fd fd = packet_socket();
     EXPECT(connect(fd.get(), reinterpret_cast<sockaddr *>(&address), length) == 0);
     return fd;
 }
@@ -47,8 +54,7 @@ inline Fd listen_as(const std::string &discriminator)
 {
     sockaddr_un address;
     const socklen_t length = make_name(address, discriminator);
-    Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    EXPECT(fd.get() >= 0);
+    Fd fd = packet_socket();
     if (library_is_portable()) { // a path, in a folder that may not be there yet
         mkdir(system_name("").c_str(), 0700);
     }
@@ -94,11 +100,13 @@ struct Claims {
 /** Send a packet, with descriptors perhaps. The other side may have hung up. */
 inline void send_packet(const Fd &to, const Bytes &bytes, const std::vector<int> &fds = {})
 {
-    iovec part = {const_cast<VIP_UINT8 *>(bytes.data()), bytes.size()};
+    auto length = static_cast<std::uint32_t>(bytes.size());
+    iovec parts[] = {{&length, library_is_portable() ? sizeof length : 0},
+                     {const_cast<VIP_UINT8 *>(bytes.data()), bytes.size()}};
     alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {};
     msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
     if (!fds.empty()) {
         message.msg_control = control;
         message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
@@ -119,11 +127,19 @@ inline Bytes receive_packet(const Fd &from, int limit_ms, Fd *came = nullptr, Fd
     if (poll(&entry, 1, limit_ms) != 1) {
         return {};
     }
-    iovec part = {bytes.data(), bytes.size()};
+    std::uint32_t length = 0;
+    if (library_is_portable()) {
+        if (recv(from.get(), &length, sizeof length, MSG_PEEK | MSG_DONTWAIT) != sizeof length) {
+            return {};
+        }
+        bytes.resize(length);
+    }
+    const size_t before = library_is_portable() ? sizeof length : 0;
+    iovec parts[] = {{&length, before}, {bytes.data(), bytes.size()}};
     alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
     msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
     const ssize_t got = recvmsg(from.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -139,7 +155,7 @@ inline Bytes receive_packet(const Fd &from, int limit_ms, Fd *came = nullptr, Fd
             *came_second = std::move(second);
         }
     }
-    bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
+    bytes.resize(got < 0 ? 0 : static_cast<size_t>(got) - before);
     return bytes;
 }
 

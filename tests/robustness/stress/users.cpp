@@ -31,7 +31,7 @@ Bytes ask_as(uid_t user, const std::string &wanted, Fd &line)
     sockaddr_un address;
     const socklen_t length = make_name(address, wanted); // which has the user's number in it
     EXPECT(user == geteuid() || setuid(user) == 0);
-    line = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    line = packet_socket();
     if (connect(line.get(), reinterpret_cast<sockaddr *>(&address), length) != 0) {
         EXPECT(errno == EACCES && library_is_portable());
         return {};
