@@ -5,10 +5,8 @@
  * beside host memory, over sizes. All in simulated time. With --check, 1 tells that a rate is not
  * within 5 % of the paper's.
  */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rate.h"
@@ -17,17 +15,6 @@
 enum { FRAME_BYTES = 2048, DEPTH = 32 };
 #define PAPER_ALONE 330.0
 #define PAPER_AT_ONCE 198.0 /* 40 % less */
-#define NEAR 0.05
-
-struct options {
-    bool check;
-    bool json;
-};
-
-static bool is_near(double ours, double paper)
-{
-    return ours >= paper * (1 - NEAR) && ours <= paper * (1 + NEAR);
-}
 
 static double rate(enum rate_memory memory, uint32_t bytes, bool one_card, bool both)
 {
@@ -42,7 +29,7 @@ static double rate(enum rate_memory memory, uint32_t bytes, bool one_card, bool 
     return rate_of_writes(&setup);
 }
 
-static bool sustained(const struct options *options)
+static bool sustained(const struct rate_options *options)
 {
     const uint32_t bytes = 256 << 10;
     double alone = rate(RATE_DRAM, bytes, false, false);
@@ -57,10 +44,11 @@ static bool sustained(const struct options *options)
     table_row("DRAM, two cards, each way of both", PAPER_AT_ONCE, both, base, PAPER_AT_ONCE / PAPER_ALONE,
               both / alone);
     table_row("host memory, two cards, one way", TABLE_NONE, host, base, TABLE_NONE, host / alone);
-    return is_near(alone, PAPER_ALONE) && is_near(with_itself, PAPER_AT_ONCE) && is_near(both, PAPER_AT_ONCE);
+    return rate_is_near(alone, PAPER_ALONE) && rate_is_near(with_itself, PAPER_AT_ONCE) &&
+           rate_is_near(both, PAPER_AT_ONCE);
 }
 
-static void sizes(const struct options *options)
+static void sizes(const struct rate_options *options)
 {
     static const uint32_t bytes[] = {8, 64, 464, 1024, 4096};
     static const char *const names[] = {"host memory", "DRAM", "SRAM"};
@@ -79,27 +67,9 @@ static void sizes(const struct options *options)
     }
 }
 
-static void read_options(int argc, char **argv, struct options *out)
-{
-    static const struct option known[] = {{"check", no_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (option != 'c' && option != 'j') {
-            puts("usage: vipl-bench-p4-memory [--check] [--json]");
-            exit(option == 'h' ? 0 : 2);
-        }
-        out->check = out->check || option == 'c';
-        out->json = out->json || option == 'j';
-    }
-}
-
 int main(int argc, char **argv)
 {
-    struct options options = {.check = false, .json = false};
-    read_options(argc, argv, &options);
+    struct rate_options options = rate_read_options(argc, argv);
     bool good = sustained(&options);
     sizes(&options);
     if (options.check && !good) {

@@ -6,27 +6,14 @@
  * processor stores to two windows in turn. With --check, 1 tells that a rate is not within 5 % of
  * the paper's, or in both directions at once not within 5 % of that in one.
  */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "rate.h"
 #include "table.h"
 
 /* DEPTH: as many as a window has slots. */
 enum { PAYLOAD = 464, FRAME_BYTES = 2048, DEPTH = 8, PAIRS = 2 };
-#define NEAR 0.05
-
-struct options {
-    bool check;
-    bool json;
-};
-
-static bool is_near(double ours, double paper)
-{
-    return ours >= paper * (1 - NEAR) && ours <= paper * (1 + NEAR);
-}
 
 static double rate(enum rnic_card_profile profile, uint32_t bytes, bool windows, unsigned pairs, bool both)
 {
@@ -41,7 +28,7 @@ static double rate(enum rnic_card_profile profile, uint32_t bytes, bool windows,
     return rate_of_writes(&setup);
 }
 
-static bool rates(const struct options *options)
+static bool rates(const struct rate_options *options)
 {
     static const struct {
         enum rnic_card_profile profile;
@@ -68,12 +55,12 @@ static bool rates(const struct options *options)
         table_row(rows[i].name, rows[i].paper, one, NULL, TABLE_NONE, TABLE_NONE);
         table_row(rows[i].both, paper_both, both, rows[i].name, rows[i].paper_both, both / one);
         table_row(rows[i].alone, TABLE_NONE, alone, rows[i].name, TABLE_NONE, alone / one);
-        good = good && is_near(one, rows[i].paper) && is_near(both, one);
+        good = good && rate_is_near(one, rows[i].paper) && rate_is_near(both, one);
     }
     return good;
 }
 
-static void sizes(const struct options *options)
+static void sizes(const struct rate_options *options)
 {
     static const uint32_t bytes[] = {8, 16, 32, 64, 128, 256, 464};
     table_begin("P4.1 RDMA Writes into DRAM over sizes, one way", TABLE_SIMULATED, "MB/s", options->json);
@@ -88,27 +75,9 @@ static void sizes(const struct options *options)
     }
 }
 
-static void read_options(int argc, char **argv, struct options *out)
-{
-    static const struct option known[] = {{"check", no_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (option != 'c' && option != 'j') {
-            puts("usage: vipl-bench-p4-pio [--check] [--json]");
-            exit(option == 'h' ? 0 : 2);
-        }
-        out->check = out->check || option == 'c';
-        out->json = out->json || option == 'j';
-    }
-}
-
 int main(int argc, char **argv)
 {
-    struct options options = {.check = false, .json = false};
-    read_options(argc, argv, &options);
+    struct rate_options options = rate_read_options(argc, argv);
     bool good = rates(&options);
     sizes(&options);
     if (options.check && !good) {

@@ -7,10 +7,8 @@
  * --check, 1 tells that a rate is not within 5 % of the paper's.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "endpoint.h"
@@ -21,7 +19,6 @@
 enum { FRAME_BYTES = 1500, MESSAGE_BYTES = 40 * FRAME_BYTES, DEPTH = 16, MESSAGES = 400, CARDS = 3 };
 #define PAPER_HOST 32.0
 #define PAPER_DEVICE 19.0
-#define NEAR 0.05
 
 /* first -> through, whose memory `on` sends on -> last */
 struct path {
@@ -87,35 +84,16 @@ static double rate(bool device)
     return (double)MESSAGES * MESSAGE_BYTES * 8 / took;
 }
 
-static bool is_near(double ours, double paper)
-{
-    return ours >= paper * (1 - NEAR) && ours <= paper * (1 + NEAR);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {{"check", no_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    bool check = false;
-    bool json = false;
-    int option;
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (option != 'c' && option != 'j') {
-            puts("usage: vipl-bench-p5-ports [--check] [--json]");
-            return option == 'h' ? 0 : 2;
-        }
-        check = check || option == 'c';
-        json = json || option == 'j';
-    }
+    struct rate_options options = rate_read_options(argc, argv);
     double host = rate(false);
     double device = rate(true);
-    table_begin("P5 packets of 1,500 bytes through a memory", TABLE_SIMULATED, "Gb/s", json);
+    table_begin("P5 packets of 1,500 bytes through a memory", TABLE_SIMULATED, "Gb/s", options.json);
     table_row("host memory: a port each way", PAPER_HOST, host, NULL, TABLE_NONE, TABLE_NONE);
     table_row("device memory: one port for both", PAPER_DEVICE, device, "host memory",
               PAPER_DEVICE / PAPER_HOST, device / host);
-    if (check && !(is_near(host, PAPER_HOST) && is_near(device, PAPER_DEVICE))) {
+    if (options.check && !(rate_is_near(host, PAPER_HOST) && rate_is_near(device, PAPER_DEVICE))) {
         fprintf(stderr, "p5_ports: a rate is not within 5 %% of the paper's\n");
         return 1;
     }

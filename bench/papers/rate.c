@@ -3,6 +3,9 @@
 #include "rate.h"
 
 #include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "devices/rnic/efe/frame.h"
@@ -19,6 +22,31 @@ struct traffic {
     struct endpoint from[FLOWS], to[FLOWS]; /* those of both directions in turn */
     unsigned flows;
 };
+
+struct rate_options rate_read_options(int argc, char **argv)
+{
+    static const struct option known[] = {{"check", no_argument, NULL, 'c'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    const char *slash = strrchr(argv[0], '/');
+    struct rate_options options = {.check = false, .json = false};
+    int option;
+    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        if (option != 'c' && option != 'j') {
+            printf("usage: %s [--check] [--json]\n", slash != NULL ? slash + 1 : argv[0]);
+            exit(option == 'h' ? 0 : 2);
+        }
+        options.check = options.check || option == 'c';
+        options.json = options.json || option == 'j';
+    }
+    return options;
+}
+
+bool rate_is_near(double ours, double wanted)
+{
+    return ours >= wanted * 0.95 && ours <= wanted * 1.05;
+}
 
 uint32_t rate_mtu(uint32_t frame_bytes)
 {

@@ -25,6 +25,16 @@ struct rate_setup {
     bool both;     /* in both directions at once */
 };
 
+/* What a table of rates is asked for. */
+struct rate_options {
+    bool check;
+    bool json;
+};
+
+/* Reads --check and --json; for anything else, shows how the program is called and ends it. */
+struct rate_options rate_read_options(int argc, char **argv);
+/* Whether a rate is within 5 % of what it should be. */
+bool rate_is_near(double ours, double wanted);
 /* Bytes of a message in each frame, as EFE's MTU has it. */
 uint32_t rate_mtu(uint32_t frame_bytes);
 /* The rate of each direction, in millions of bytes in a second, from the first post to the last

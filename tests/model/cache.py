@@ -19,7 +19,7 @@ is acquiring does not matter, but later look-ups do. MISTAKE plants one, to see 
 import sys
 from collections import namedtuple
 
-from explore import Violation, explore
+from explore import Violation, explore, tell
 
 # step: idle, taken (the page is gone), queued (its event can be read), read (it was), look, asked (the kernel's answer was no),
 # settled, enter, watch, register, live, use. entry: that of a miss or a hit. page: the one that was there when the look-up began.
@@ -181,4 +181,4 @@ class Cache:
 
 
 if __name__ == '__main__':
-    print(explore(Cache(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])))
+    sys.exit(tell(lambda: explore(Cache(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))))

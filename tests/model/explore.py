@@ -100,3 +100,13 @@ def walk(model, seconds, seed=1):
             trail.append(what)
             steps += 1
     return '%d walks, %d steps' % (walks, steps)
+
+
+def tell(run):
+    """Prints what a run comes to. Returns the exit status."""
+    try:
+        print('ok:', run())
+    except Violation as violation:
+        print('VIOLATION:', violation)
+        return 1
+    return 0

@@ -18,7 +18,7 @@ it gets. So many processes are killed, at any step. MISTAKE plants one, to see t
 import sys
 from collections import namedtuple
 
-from explore import Violation, explore, walk
+from explore import Violation, explore, tell, walk
 
 # step: start, offer (first offers), short (sleeps for 2 ms), name (its pending socket), again (second offers), sleep, over,
 # dead. word: 'P' pending, ('T', n) taken over connection n, ('A', n) accepted, 'E' ended. `at` is the next listener to offer to.
@@ -328,12 +328,7 @@ def main(arguments):
     if arguments[:1] == ['--walk']:
         seconds, arguments = float(arguments[1]), arguments[2:]
     model = Offers(*map(int, arguments[:4]), *arguments[4:])
-    try:
-        print('ok:', explore(model) if seconds is None else walk(model, seconds))
-    except Violation as violation:
-        print('VIOLATION:', violation)
-        return 1
-    return 0
+    return tell(lambda: explore(model) if seconds is None else walk(model, seconds))
 
 
 if __name__ == '__main__':

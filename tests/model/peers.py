@@ -14,7 +14,7 @@ that is P again is announced. MISTAKE: no-back, no-announce, no-busy (its own wo
 import sys
 from collections import namedtuple
 
-from explore import Violation, explore
+from explore import Violation, explore, tell
 
 # step: start, bind, offer (to the name `at`), found (it sleeps, and has asked one name), again (as offer), sleep, busy,
 # claimed, accepted (and about to say so), over, dead.
@@ -206,12 +206,7 @@ class Peers:
 def main(arguments):
     crashes = int(arguments[1]) if len(arguments) > 1 else 0
     sides = arguments[2] if len(arguments) > 2 and arguments[2] != '-' else None
-    try:
-        print('ok:', explore(Peers(int(arguments[0]), crashes, sides, *arguments[3:])))
-    except Violation as violation:
-        print('VIOLATION:', violation)
-        return 1
-    return 0
+    return tell(lambda: explore(Peers(int(arguments[0]), crashes, sides, *arguments[3:])))
 
 
 if __name__ == '__main__':

@@ -23,7 +23,7 @@ see that the check finds it:
 import sys
 from collections import namedtuple
 
-from explore import Violation, explore
+from explore import Violation, explore, tell
 
 INDICES = 8  # a multiple of the slots; stands for 2^32
 RING = 3     # entries that may be outstanding
@@ -180,12 +180,7 @@ class Window:
 
 
 def main(arguments):
-    try:
-        print('ok:', explore(Window(*map(int, arguments[:3]), *arguments[3:])))
-    except Violation as violation:
-        print('VIOLATION:', violation)
-        return 1
-    return 0
+    return tell(lambda: explore(Window(*map(int, arguments[:3]), *arguments[3:])))
 
 
 if __name__ == '__main__':
