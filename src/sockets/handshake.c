@@ -33,11 +33,18 @@
 #include "vipl/posix.h"
 
 enum {
-    JOIN_MS = 2000,  /* for the VIs to be connected, once both ends know that they want it */
-    PART_MS = 1000,  /* for the rest of a message to come */
-    MOST_EARLY = 128 /* VIs that are being connected, where a client's still waits for WELCOME */
+    JOIN_MS = 2000,     /* for the VIs to be connected, once both ends know that they want it */
+    PATIENT_MS = 60000, /* the same, in a test on a machine that may be busy */
+    PART_MS = 1000,     /* for the rest of a message to come */
+    MOST_EARLY = 128    /* VIs that are being connected, where a client's still waits for WELCOME */
 };
 static const uint64_t ns_per_ms = 1000000;
+
+/* How long the two ends wait for the VIs to be connected. */
+static VIP_ULONG join_ms(void)
+{
+    return sock_fault_is(SOCK_FAULT_PATIENT) ? PATIENT_MS : JOIN_MS;
+}
 
 /* --- outcomes --- */
 
@@ -206,7 +213,7 @@ static bool step_connecting(struct sock_conn *conn)
 /* An end that knows that the other one wants its VI to be connected. */
 static enum sock_reason begin_late(struct sock_conn *conn)
 {
-    return sock_pending_join(conn, SOCK_MOST_JOINING) ? begin_join(conn, JOIN_MS) : SOCK_NOT_CONNECTED;
+    return sock_pending_join(conn, SOCK_MOST_JOINING) ? begin_join(conn, join_ms()) : SOCK_NOT_CONNECTED;
 }
 
 /* The client reads the server's first bytes. */
@@ -256,7 +263,7 @@ static bool step_hello_sent(struct sock_conn *conn)
         sock_bytes_put_one(conn, SOCK_COMMIT_TCP);
         stay(conn, reason, false, 1);
     } else {
-        conn->join_by = vipl_deadline(JOIN_MS);
+        conn->join_by = vipl_deadline(join_ms());
         sock_conn_change_locked(conn, SOCK_JOINING);
     }
     return true;
@@ -310,7 +317,7 @@ static bool answer(struct sock_conn *conn)
         stay(conn, SOCK_NOT_CONNECTED, false, 1); /* the client has gone */
         return true;
     }
-    conn->join_by = vipl_deadline(JOIN_MS);
+    conn->join_by = vipl_deadline(join_ms());
     sock_conn_change_locked(conn, SOCK_JOINING);
     return true;
 }
