@@ -66,6 +66,32 @@ TEST_CASE("a flow lives as long as anything valid comes within five seconds", "[
     CHECK(world.wrong() == "");
 }
 
+TEST_CASE("an adapter that stood still itself takes none of that time for its peer's silence", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.send(0, b, 0, 100);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    b.absent = true;
+    a.send(0, b, 0, 10);
+    world.run_for(second);
+    // The host of `a` is suspended twice: no timer of the adapter ends in time.
+    for (unsigned i = 0; i < 2; ++i) {
+        world.now += 10 * second;
+        world.run_for(1500 * ms);
+        CHECK(a.stream(0, b, 0).deaths.empty());
+    }
+    const bool answers = GENERATE(false, true);
+    if (answers) {
+        b.absent = false;
+        REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+        CHECK(world.wrong() == "");
+    } else {
+        REQUIRE(world.run_until([&] { return !a.stream(0, b, 0).deaths.empty(); }, 2 * second)); // 5 of its own
+        CHECK(a.stream(0, b, 0).deaths == Deaths{EFE_DEAD_SILENT});
+    }
+}
+
 TEST_CASE("an idle flow has nothing to do, and its peer may vanish", "[efe][end]")
 {
     World world;

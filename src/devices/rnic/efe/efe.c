@@ -292,6 +292,14 @@ void efe_unblock(struct efe *efe, uint64_t now)
     }
 }
 
+/* A timer that ends late says that this adapter stood still: its process was stopped, or its host
+ * was. In that time the peer could not be heard, so that its silence then means nothing. */
+static void skip_standstill(struct efe_flow *flow, uint64_t due, uint64_t now)
+{
+    uint64_t valid_at = flow->valid_at + (now - due);
+    flow->valid_at = valid_at < now ? valid_at : now;
+}
+
 static void advance_flow(struct efe *efe, uint64_t now, struct efe_flow *flow)
 {
     struct efe_state *s = efe_state(efe);
@@ -299,6 +307,7 @@ static void advance_flow(struct efe *efe, uint64_t now, struct efe_flow *flow)
         efe_life_repeat(efe, now, flow);
         return;
     }
+    skip_standstill(flow, efe_timer_due(s, efe_index(s, flow)), now);
     if (now >= efe_send_dead_at(flow)) {
         s->counters.died++;
         efe_life_end(efe, now, flow, EFE_DEAD_SILENT);
