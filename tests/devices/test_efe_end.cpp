@@ -87,7 +87,7 @@ TEST_CASE("an adapter that stood still itself takes none of that time for its pe
         REQUIRE(world.run_until([&] { return world.is_done(); }, second));
         CHECK(world.wrong() == "");
     } else {
-        REQUIRE(world.run_until([&] { return !a.stream(0, b, 0).deaths.empty(); }, 2 * second)); // 5 of its own
+        REQUIRE(world.run_until([&] { return !a.stream(0, b, 0).deaths.empty(); }, 2 * second));
         CHECK(a.stream(0, b, 0).deaths == Deaths{EFE_DEAD_SILENT});
     }
 }
