@@ -73,6 +73,26 @@ static void transaction(void *context, const struct rnic_transaction *c)
     rnic_log_write(&a->log, c);
 }
 
+static void record_transaction(void *context, const struct rnic_transaction *c)
+{
+    struct rnic_adapter *a = context;
+    rnic_record_transaction(a->recorder, c);
+}
+
+static void record_loaded(void *context, unsigned fn, unsigned bar, uint64_t offset, void *data,
+                          uint32_t bytes)
+{
+    struct rnic_adapter *a = context;
+    rnic_record_loaded(a->recorder, fn, bar, offset, data, bytes);
+}
+
+static void record_stored(void *context, unsigned fn, unsigned bar, uint64_t offset, const void *data,
+                          uint32_t bytes)
+{
+    struct rnic_adapter *a = context;
+    rnic_record_stored(a->recorder, fn, bar, offset, data, bytes);
+}
+
 static const struct rnic_card_host host = {.dma_read = read_memory,
                                            .dma_write = write_memory,
                                            .dma_publish = publish_word,
@@ -88,6 +108,16 @@ static const struct rnic_card_host logging_host = {.dma_read = read_memory,
                                                    .transaction = transaction,
                                                    .is_gone = program_is_gone,
                                                    .clear = clear_memory};
+static const struct rnic_card_host recording_host = {.dma_read = read_memory,
+                                                     .dma_write = write_memory,
+                                                     .dma_publish = publish_word,
+                                                     .interrupt = interrupt,
+                                                     .transmit = transmit,
+                                                     .transaction = record_transaction,
+                                                     .is_gone = program_is_gone,
+                                                     .clear = clear_memory,
+                                                     .loaded = record_loaded,
+                                                     .stored = record_stored};
 
 /* --- its life --- */
 
@@ -130,13 +160,22 @@ static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *c
     return a->wire == NULL ? 0 : vipl_pollset_add(&a->set, rnic_adapter_wire_fd(a->wire), &a->wire_source);
 }
 
-static int power_up(struct rnic_adapter *a)
+static int power_up(struct rnic_adapter *a, bool records)
 {
+    const struct rnic_card_host *callbacks = a->log.file == NULL ? &host : &logging_host;
     void *area = vipl_reserve(rnic_card_bytes(&a->config));
-    if (area == NULL) {
+    if (records && a->log.file != NULL) {
+        a->recorder = vipl_alloc(sizeof(*a->recorder));
+        callbacks = &recording_host;
+    }
+    if (area == NULL || (callbacks == &recording_host && a->recorder == NULL)) {
+        vipl_unreserve(area, rnic_card_bytes(&a->config));
         return ENOMEM;
     }
-    rnic_card_init(&a->card, area, &a->config, a->log.file == NULL ? &host : &logging_host, a);
+    if (a->recorder != NULL) {
+        rnic_record_init(a->recorder, &a->log, &a->config);
+    }
+    rnic_card_init(&a->card, area, &a->config, callbacks, a);
     return 0;
 }
 
@@ -221,7 +260,7 @@ static int set_up(struct rnic_adapter *a, const struct rnic_adapter_config *conf
     }
     if (result == 0) {
         snprintf(error, size, "the card's memory");
-        result = power_up(a);
+        result = power_up(a, config->records);
     }
     return result == 0 ? set_faults(a, config, error, size) : result;
 }
@@ -265,6 +304,10 @@ void rnic_adapter_destroy(struct rnic_adapter *adapter)
     vipl_pollset_close(&adapter->set);
     vipl_waker_close(&adapter->end);
     rnic_adapter_wire_close(adapter->wire);
+    if (adapter->recorder != NULL) {
+        rnic_record_fini(adapter->recorder);
+        vipl_free(adapter->recorder);
+    }
     rnic_log_close(&adapter->log);
     vipl_unreserve(adapter->card.area, rnic_card_bytes(&adapter->config));
     vipl_free(adapter->fixed);

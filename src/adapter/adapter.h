@@ -12,6 +12,7 @@
 #include "adapter/function.h"
 #include "adapter/listen.h"
 #include "adapter/log.h"
+#include "adapter/record.h"
 #include "adapter/stats.h"
 #include "adapter/wire.h"
 #include "devices/rnic/card/card.h"
@@ -29,6 +30,7 @@ struct rnic_adapter_config {
     const char *impair; /* how bad the wire is, see card.h; NULL: not at all */
     const char *faults; /* what the card does wrong, see card.h; NULL: nothing */
     const char *log;    /* path of the transaction log; NULL: none is kept */
+    bool records;       /* the log is to be enough for a replay */
     /* the user has chosen card.mac; false: the wire's address, or one that mac.c makes */
     bool has_mac;
     bool has_mtu;     /* the user has chosen card.mtu; false: the wire's */
@@ -49,8 +51,9 @@ struct rnic_adapter {
     struct rnic_adapter_wire *wire; /* NULL: there is none */
     struct rnic_source wire_source;
     struct rnic_log log;
-    unsigned users; /* functions with a program */
-    bool is_deaf;   /* a listener could not accept a connection: no descriptors were left */
+    struct rnic_recorder *recorder; /* of that log; NULL: it is not for a replay */
+    unsigned users;                 /* functions with a program */
+    bool is_deaf;                   /* a listener could not accept a connection: no descriptors were left */
     bool lingers;
     uint64_t spin_ns;
     bool has_held_back; /* a function may have a request or store that had to wait for the card */

@@ -41,8 +41,10 @@ static void put(struct rnic_log *log, const void *bytes, size_t count)
 /* --- text --- */
 
 static const char *const names[RNIC_TRANSACTION_KINDS] = {
-    "config-read", "config-write", "register-read",  "register-write", "doorbell", "dma-read", "dma-write",
-    "interrupt",   "frame-sent",   "frame-received", "reset",          "sleep",    "window"};
+    "config-read", "config-write", "register-read", "register-write", "doorbell", "dma-read",
+    "dma-write",   "interrupt",    "frame-sent",    "frame-received", "reset",    "sleep",
+    "window",      "card",         "impair",        "faults",         "attach",   "detach",
+    "link",        "receive",      "advance",       "try-sleep",      "load",     "gone"};
 
 const char *rnic_log_kind(enum rnic_transaction_kind kind)
 {

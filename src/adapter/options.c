@@ -35,6 +35,7 @@ const char rnic_options_help[] =
     "                     (none)\n"
     "  --seed NUMBER      of everything that is random about the card\n"
     "  --log FILE         what crosses the card's edge: text if it ends in .txt, else pcapng\n"
+    "  --record FILE      the same, and all else that vipl-rnic-log --replay needs\n"
     "  --spin US          how long it goes on looking for something to do before it sleeps (50; 0 on one "
     "CPU)\n"
     "  --stats[=SECONDS]  what the adapter that serves the socket tells about itself, every SECONDS\n"
@@ -196,6 +197,11 @@ static bool set_log(struct rnic_options *o, const char *value)
 {
     return read_path(value, &o->adapter.log);
 }
+static bool set_record(struct rnic_options *o, const char *value)
+{
+    o->adapter.records = true;
+    return set_log(o, value);
+}
 /* Its value stands behind "=" or is missing. */
 static bool set_stats(struct rnic_options *o, const char *value)
 {
@@ -230,6 +236,7 @@ static const struct option known[] = {{"socket", set_socket, RNIC_OPTIONS_RUN, t
                                       {"impair", set_impair, RNIC_OPTIONS_RUN, true},
                                       {"fault", set_fault, RNIC_OPTIONS_RUN, true},
                                       {"log", set_log, RNIC_OPTIONS_RUN, true},
+                                      {"record", set_record, RNIC_OPTIONS_RUN, true},
                                       {"stats", set_stats, RNIC_OPTIONS_RUN, false},
                                       {"linger", set_linger, RNIC_OPTIONS_RUN, false},
                                       {"help", NULL, RNIC_OPTIONS_HELP, false},

@@ -115,7 +115,9 @@ TEST_CASE("what is kept of the wire, faults and the log is as it was written", "
     const rnic_adapter_config &adapter = line.options.adapter;
     CHECK((adapter.socket == nullptr && std::string(adapter.wire) == "udp:127.0.0.1:9"));
     CHECK((std::string(adapter.impair) == "loss=0.1,seed=3" && std::string(adapter.faults) == "dma_fail=@3"));
-    CHECK((std::string(adapter.log) == "/x.txt" && !adapter.has_mac && !adapter.has_mtu));
+    CHECK((std::string(adapter.log) == "/x.txt" && !adapter.has_mac && !adapter.has_mtu && !adapter.records));
+    REQUIRE(line.read({"--record", "/y"}) == RNIC_OPTIONS_RUN);
+    CHECK((std::string(adapter.log) == "/y" && adapter.records));
     CHECK((line.read({"--stats"}) == RNIC_OPTIONS_STATS && line.options.stats_seconds == 0));
     CHECK((line.read({"--stats=5", "--socket=/a"}) == RNIC_OPTIONS_STATS && line.options.stats_seconds == 5));
     CHECK(line.read({"--stats=0"}) == RNIC_OPTIONS_WRONG);

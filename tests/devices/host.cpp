@@ -55,8 +55,8 @@ rnic_card_config small_config()
 
 Host::Host(const rnic_card_config &config)
 {
-    static const rnic_card_host callbacks = {read,     write,       publish, interrupt,
-                                             transmit, transaction, nullptr, nullptr};
+    static const rnic_card_host callbacks = {read,        write,   publish, interrupt, transmit,
+                                             transaction, nullptr, nullptr, nullptr,   nullptr};
     area_.reset(reserve(rnic_card_bytes(&config)));
     rnic_card_init(&card, area_.get(), &config, &callbacks, this);
     for (unsigned fn = 0; fn < config.functions; ++fn) {

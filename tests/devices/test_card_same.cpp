@@ -46,6 +46,43 @@ std::uint32_t play(std::uint64_t seed, bool simulated)
 
 } // namespace
 
+TEST_CASE("a card's configuration is the same after it was a text", "[same]")
+{
+    rnic_card_config config{};
+    config.functions = 3;
+    config.qps = 5;
+    config.cqs = 7;
+    config.stags = 11;
+    config.pbl_entries = 13;
+    config.flows = 17;
+    config.frames = 19;
+    config.mtu = 601;
+    const std::uint8_t mac[] = {2, 3, 5, 7, 11, 13};
+    std::copy_n(mac, sizeof mac, config.mac);
+    config.seed = 0xFEDCBA9876543210;
+    config.dram_bytes = 8192;
+    config.sram_bytes = 4096;
+    config.profile = RNIC_PROFILE_MODERN;
+    config.simulated = true;
+    char text[512];
+    REQUIRE(rnic_card_describe(&config, text, sizeof text));
+    rnic_card_config again{};
+    REQUIRE(rnic_card_understand(text, &again));
+    CHECK((again.functions == 3 && again.qps == 5 && again.cqs == 7 && again.stags == 11));
+    CHECK((again.pbl_entries == 13 && again.flows == 17 && again.frames == 19 && again.mtu == 601));
+    CHECK(std::equal(mac, mac + sizeof mac, again.mac));
+    CHECK((again.seed == config.seed && again.dram_bytes == 8192 && again.sram_bytes == 4096));
+    CHECK((again.profile == RNIC_PROFILE_MODERN && again.simulated));
+    CHECK_FALSE(rnic_card_describe(&config, text, 40));
+    for (const char *wrong : {"", "functions", "functions=1 ", "functions=0x100000003", "ports=1"}) {
+        CHECK_FALSE(rnic_card_understand(wrong, &again));
+    }
+    rnic_card_describe(&config, text, sizeof text);
+    std::string less = text;
+    less.replace(less.find("qps=0x5"), 7, "qps=0x0");
+    CHECK_FALSE(rnic_card_understand(less.c_str(), &again));
+}
+
 TEST_CASE("the same seed gives the same transactions, another seed others", "[card]")
 {
     const bool simulated = GENERATE(false, true);

@@ -304,8 +304,8 @@ void Scene::post(unsigned fn, const std::uint8_t *entry, bool receive)
 
 Scene::Scene(Input &input) : input_(input)
 {
-    static const rnic_card_host host = {read,     write,       publish, interrupt,
-                                        transmit, transaction, nullptr, nullptr};
+    static const rnic_card_host host = {read,        write,   publish, interrupt, transmit,
+                                        transaction, nullptr, nullptr, nullptr,   nullptr};
     rnic_card_config config{};
     config.functions = kFunctions;
     config.qps = config.cqs = config.stags = 8;

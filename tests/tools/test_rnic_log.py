@@ -190,7 +190,7 @@ def check_damage(text, foreign):
         checks.code(log(write("cut", foreign[:length])), 1, "a file cut at %d" % length)
     for name, content, says in (("other", b"\x7fELF" * 9, "it is no log"),
                                 ("two", foreign[:-4] + b"\0\0\0\1", "two lengths"), ("none", section(">") + packet(">", 0, 1, b"x"), "of no interface"),
-                                ("kind", section("<") + interface("<", 147, 9) + packet("<", 0, 1, bytes([1, 13]) + bytes(26)), "none of this version"),
+                                ("kind", section("<") + interface("<", 147, 9) + packet("<", 0, 1, bytes([1, 24]) + bytes(26)), "none of this version"),
                                 ("huge", section("<") + struct.pack("<II", 6, 0x7FFFFFF0), "an impossible length"),
                                 ("number.txt", text.replace("fn=2 ", "fn=-2 ", 1), "not one of a log"),
                                 ("data.txt", text.replace(" bytes=64 ", " bytes=65 ", 1), "as many bytes as it says")):
@@ -207,6 +207,7 @@ def check_selection(text):
     cases = ((("--kind", "doorbell,interrupt"), lambda l: " doorbell " in l or " interrupt " in l),
              (("--fn", "1,3"), lambda l: False), (("--fn", "2"), lambda l: True),
              (("--from", "5.000010"), lambda l: l >= "5.000010"), (("--until", "5.000004"), lambda l: l <= "5.000004001"),
+             (("--from", "@3", "--until", "@5"), lambda l: l in lines[2:5]), (("-f", "@7", "-k", "dma-read"), lambda l: l in lines[6:] and " dma-read " in l),
              (("-f", "+0.000003", "-u", "+0.000005"), lambda l: "5.000004" <= l <= "5.000006001"))
     for options, wanted in cases:
         result = log(*options, path("a.txt"))
@@ -282,7 +283,7 @@ def check_waveform(text):
 
 
 def check_usage():
-    for wrong in ((), ("--json", path("a.txt")), (path("a.txt"), path("a.txt")), ("--from", "1.0000000001", path("a.txt")), ("--from", "-1", path("a.txt")),
+    for wrong in ((), ("--json", path("a.txt")), (path("a.txt"), path("a.txt")), ("--from", "1.0000000001", path("a.txt")), ("--from", "-1", path("a.txt")), ("--from", "@0", path("a.txt")), ("--until", "@1x", path("a.txt")),
                   ("--kind", "dma", path("a.txt")), ("--fn", "256", path("a.txt")), ("--fn", "1,", path("a.txt")), ("--qp", "x", path("a.txt")),
                   ("-e", "-c", path("a.txt")), ("-o", path("a.txt"), path("a.txt"))):
         checks.code(log(*wrong), 2, "wrong usage: %r" % (wrong,))

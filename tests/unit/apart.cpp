@@ -200,6 +200,8 @@ private:
             nullptr,
             nullptr,
             nullptr,
+            nullptr,
+            nullptr,
         };
         return callbacks;
     }

@@ -161,6 +161,16 @@ static void explain_frame(FILE *to, const struct rnic_transaction *c)
             frame.payload_bytes);
 }
 
+/* The log may have been written by another program: characters that are no text are not printed. */
+static void explain_text(FILE *to, const struct rnic_transaction *c)
+{
+    const uint8_t *text = c->data;
+
+    for (uint32_t i = 0; text != NULL && i < c->bytes; i++) {
+        putc(text[i] >= ' ' && text[i] <= '~' ? text[i] : '?', to);
+    }
+}
+
 static void explain_other(FILE *to, const struct rnic_transaction *c)
 {
     switch (c->kind) {
@@ -188,6 +198,20 @@ static void explain_other(FILE *to, const struct rnic_transaction *c)
     case RNIC_TRANSACTION_CONFIG_WRITE:
         fprintf(to, "%s address=0x%" PRIx64 " value=0x%" PRIx64 " bytes=%" PRIu32, rnic_log_kind(c->kind),
                 c->address, c->value, c->bytes);
+        break;
+    case RNIC_TRANSACTION_CARD:
+    case RNIC_TRANSACTION_IMPAIR:
+    case RNIC_TRANSACTION_FAULTS:
+        fprintf(to, "%s ", rnic_log_kind(c->kind));
+        explain_text(to, c);
+        break;
+    case RNIC_TRANSACTION_ATTACH:
+    case RNIC_TRANSACTION_DETACH:
+    case RNIC_TRANSACTION_LINK:
+    case RNIC_TRANSACTION_ADVANCE:
+    case RNIC_TRANSACTION_TRY_SLEEP:
+    case RNIC_TRANSACTION_GONE:
+        fprintf(to, "%s value=%" PRIu64, rnic_log_kind(c->kind), c->value);
         break;
     default:
         fprintf(to, "%s%s address=0x%" PRIx64 " bytes=%" PRIu32, rnic_log_kind(c->kind),

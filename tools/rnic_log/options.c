@@ -16,8 +16,9 @@ static void print_help(void)
     puts(
         "usage: vipl-rnic-log [OPTION]... FILE\n"
         "       vipl-rnic-log --coverage [--json] FILE...\n"
+        "       vipl-rnic-log --replay [--until PLACE] FILE\n"
         "Reads the transaction log of an emulated RDMA card (vipl-rnicd --log): prints it, selects from it,\n"
-        "turns it into another format, or tells what of the card it has touched.\n"
+        "turns it into another format, tells what of the card it has touched, or replays it.\n"
         "\n"
         "  -o, --output FILE     writes there: text if it ends in .txt, a waveform if it ends in .vcd, else\n"
         "                        pcapng (default: text on standard output)\n"
@@ -25,9 +26,12 @@ static void print_help(void)
         "  -c, --coverage        which registers, commands, statuses, events, errors and transitions of\n"
         "                        queue pairs the logs have, and the names of those that none has\n"
         "  -j, --json            coverage as one JSON object\n"
-        "  -f, --from TIME       from this time on: seconds as the log has them; with + before them, after\n"
-        "                        the first transaction\n"
-        "  -u, --until TIME      up to and with this time\n"
+        "  -r, --replay          lets a card do again what the card of a log of vipl-rnicd --record did, "
+        "and\n"
+        "                        names the first record that differs\n"
+        "  -f, --from PLACE      from there on: seconds as the log has them; with + before them, after the\n"
+        "                        first transaction; @N, the Nth transaction\n"
+        "  -u, --until PLACE     up to and with that\n"
         "  -x, --until-failed    up to and with the first DMA that was refused\n"
         "  -F, --fn N[,N]...     of these functions\n"
         "  -k, --kind NAME[,NAME]...  of these kinds: register-read, dma-write, frame-sent, ...\n"
@@ -37,23 +41,17 @@ static void print_help(void)
         "  -h, --help            print this and exit\n"
         "\n"
         "Exit code: 0, 1 when a log is damaged or cannot be read (what stands before the damage is there),\n"
-        "2 for wrong usage.");
+        "2 for wrong usage, 3 when a replay differs.");
 }
 
 static const struct option long_options[] = {
-    {"output", required_argument, NULL, 'o'},
-    {"explain", no_argument, NULL, 'e'},
-    {"coverage", no_argument, NULL, 'c'},
-    {"json", no_argument, NULL, 'j'},
-    {"from", required_argument, NULL, 'f'},
-    {"until", required_argument, NULL, 'u'},
-    {"until-failed", no_argument, NULL, 'x'},
-    {"fn", required_argument, NULL, 'F'},
-    {"kind", required_argument, NULL, 'k'},
-    {"qp", required_argument, NULL, 'q'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"output", required_argument, NULL, 'o'}, {"explain", no_argument, NULL, 'e'},
+    {"coverage", no_argument, NULL, 'c'},     {"json", no_argument, NULL, 'j'},
+    {"replay", no_argument, NULL, 'r'},       {"from", required_argument, NULL, 'f'},
+    {"until", required_argument, NULL, 'u'},  {"until-failed", no_argument, NULL, 'x'},
+    {"fn", required_argument, NULL, 'F'},     {"kind", required_argument, NULL, 'k'},
+    {"qp", required_argument, NULL, 'q'},     {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
 /* Digits alone, which end with the text or before `stop`. */
@@ -69,14 +67,18 @@ static bool parse_digits(const char **text, char stop, uint64_t most, uint64_t *
     return *out <= most && (*end == '\0' || *end == stop);
 }
 
-/* Seconds with up to nine decimals. */
-static bool parse_time(const char *text, struct log_time *out)
+/* Seconds with up to nine decimals, or @ and a number. */
+static bool parse_place(const char *text, struct log_place *out)
 {
     const uint64_t second = 1000000000;
     uint64_t seconds;
     uint64_t rest = 0;
 
-    *out = (struct log_time){.is_set = true, .is_relative = text[0] == '+'};
+    *out = (struct log_place){.is_set = true, .is_relative = text[0] == '+'};
+    if (text[0] == '@') {
+        text++;
+        return parse_digits(&text, '\0', UINT64_MAX - 1, &out->number) && out->number > 0;
+    }
     text += out->is_relative ? 1 : 0;
     if (!parse_digits(&text, '.', UINT64_MAX / second - 1, &seconds)) {
         return false;
@@ -157,13 +159,15 @@ static bool take(void *into, int option)
         return set_what(options, LOG_AS_WORDS);
     case 'c':
         return set_what(options, LOG_AS_COVERAGE);
+    case 'r':
+        return set_what(options, LOG_AS_REPLAY);
     case 'j':
         options->json = true;
         return true;
     case 'f':
-        return parse_time(optarg, &options->from);
+        return parse_place(optarg, &options->from);
     case 'u':
-        return parse_time(optarg, &options->until);
+        return parse_place(optarg, &options->until);
     case 'x':
         options->until_failed = true;
         return true;
@@ -182,6 +186,13 @@ static bool ends_in(const char *text, const char *end)
     return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
 }
 
+/* Whether something is left out of what --until leaves, or is to be written. */
+static bool selects(const struct log_options *options)
+{
+    return options->from.is_set || options->until_failed || options->some_functions ||
+           options->kinds != UINT32_MAX || options->qp >= 0 || options->output != NULL;
+}
+
 static const char *wrong_usage(const struct log_options *options)
 {
     if (options->count == 0) {
@@ -193,12 +204,15 @@ static const char *wrong_usage(const struct log_options *options)
     if (options->json && options->what != LOG_AS_COVERAGE) {
         return "--json is for --coverage alone";
     }
+    if (options->what == LOG_AS_REPLAY && selects(options)) {
+        return "a replay is of a whole log, or of its beginning (--until)";
+    }
     return NULL;
 }
 
 int log_parse(int argc, char **argv, struct log_options *options)
 {
-    static const struct tool_command command = {"o:ecjf:u:xF:k:q:Vh", long_options, print_help, take};
+    static const struct tool_command command = {"o:ecjrf:u:xF:k:q:Vh", long_options, print_help, take};
     int code;
     const char *wrong;
 

@@ -8,21 +8,22 @@
 
 #include "devices/rnic/card/card.h"
 
-enum log_output { LOG_AS_LOG, LOG_AS_WORDS, LOG_AS_VCD, LOG_AS_COVERAGE };
+enum log_output { LOG_AS_LOG, LOG_AS_WORDS, LOG_AS_VCD, LOG_AS_COVERAGE, LOG_AS_REPLAY };
 
-/* A time of the log, or one after its first transaction. */
-struct log_time {
+/* A place in the log: a time, a time after its first transaction, or a transaction's number. */
+struct log_place {
     bool is_set;
     bool is_relative;
     uint64_t ns;
+    uint64_t number; /* from 1 on; 0: it is a time */
 };
 
 struct log_options {
     const char *output; /* NULL: standard output */
     enum log_output what;
     bool json;
-    struct log_time from;
-    struct log_time until;
+    struct log_place from;
+    struct log_place until;
     bool until_failed; /* ends with the first DMA that was refused */
     bool some_functions;
     bool functions[RNIC_CARD_MAX_FUNCTIONS];

@@ -11,9 +11,9 @@ void select_begin(struct selection *selection, const struct log_options *options
     *selection = (struct selection){.options = options};
 }
 
-static uint64_t absolute(const struct log_time *time, uint64_t begin, uint64_t otherwise)
+static uint64_t absolute(const struct log_place *time, uint64_t begin, uint64_t otherwise)
 {
-    if (!time->is_set) {
+    if (!time->is_set || time->number > 0) {
         return otherwise;
     }
     return time->is_relative ? begin + time->ns : time->ns;
@@ -88,12 +88,15 @@ bool select_wants(struct selection *selection, const struct rnic_transaction *c,
         selection->from = absolute(&options->from, c->time, 0);
         selection->until = absolute(&options->until, c->time, UINT64_MAX);
     }
-    if (selection->over || c->time > selection->until) {
+    selection->number++;
+    if (selection->over || c->time > selection->until ||
+        (options->until.number > 0 && selection->number > options->until.number)) {
         selection->over = true;
         return false;
     }
     selection->over = options->until_failed && c->failed;
-    if (c->time < selection->from || (options->kinds & 1u << c->kind) == 0) {
+    if (c->time < selection->from || selection->number < options->from.number ||
+        (options->kinds & 1u << c->kind) == 0) {
         return false;
     }
     if (options->some_functions && (c->fn >= RNIC_CARD_MAX_FUNCTIONS || !options->functions[c->fn])) {

@@ -9,7 +9,8 @@
 struct selection {
     const struct log_options *options;
     bool begun;
-    bool over; /* nothing that comes later is wanted */
+    bool over;       /* nothing that comes later is wanted */
+    uint64_t number; /* of the transaction that was looked at last, from 1 on */
     uint64_t from;
     uint64_t until;
 };

@@ -11,7 +11,7 @@
 #include "adapter/log.h"
 
 enum {
-    KINDS = RNIC_TRANSACTION_KINDS,
+    KINDS = RNIC_TRANSACTION_EDGE_KINDS,
     PER_NS = 1000,
     APART = 2,            /* picoseconds from one transaction to the next, at least */
     FIRST_CHARACTER = 33, /* of identifiers, "!" to "~" */
@@ -132,6 +132,9 @@ void vcd_add(struct vcd *vcd, const struct rnic_transaction *c)
 {
     int mine = identifier(c->fn, VCD_OF_KINDS + (unsigned)c->kind);
 
+    if ((int)c->kind >= RNIC_TRANSACTION_EDGE_KINDS) { /* nothing that passes the card's edge */
+        return;
+    }
     vcd->begin = vcd->any ? vcd->begin : c->time;
     uint64_t at = (c->time - vcd->begin) * PER_NS;
     lower(vcd);

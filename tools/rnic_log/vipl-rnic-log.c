@@ -17,6 +17,7 @@
 #include "explain.h"
 #include "options.h"
 #include "read.h"
+#include "replay.h"
 #include "rings.h"
 #include "select.h"
 #include "tool_text.h"
@@ -215,6 +216,9 @@ int main(int argc, char **argv)
     code = log_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
+    }
+    if (options.what == LOG_AS_REPLAY) {
+        return replay(&options);
     }
     if (is_an_input(&options)) {
         tool_complain("%s: it is the log itself", options.output);

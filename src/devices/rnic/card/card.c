@@ -15,6 +15,7 @@
 #include "devices/rnic/card/interrupt.h"
 #include "devices/rnic/card/pbl.h"
 #include "devices/rnic/card/qp.h"
+#include "devices/rnic/card/record.h"
 #include "devices/rnic/card/reset.h"
 #include "devices/rnic/card/schedule.h"
 #include "devices/rnic/card/steps.h"
@@ -73,6 +74,15 @@ size_t rnic_card_bytes(const struct rnic_card_config *config)
     return (size_t)lay_out(&state);
 }
 
+static void record_card(struct rnic_card *card)
+{
+    char text[512];
+    if (rnic_card_describe(&rnic_state(card)->config, text, sizeof(text))) {
+        rnic_record(card, (struct rnic_transaction){
+                              .kind = RNIC_TRANSACTION_CARD, .bytes = (uint32_t)strlen(text), .data = text});
+    }
+}
+
 void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_config *config,
                     const struct rnic_card_host *host, void *context)
 {
@@ -91,9 +101,15 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     for (unsigned fn = 0; fn < config->functions; fn++) {
         rnic_msix_reset(rnic_fn(card, fn));
     }
+    record_card(card);
 }
 
 /* --- functions --- */
+
+unsigned rnic_card_functions(const struct rnic_card *card)
+{
+    return rnic_state(card)->config.functions;
+}
 
 uint64_t rnic_card_bar4_bytes(const struct rnic_card_config *config)
 {
@@ -107,13 +123,18 @@ uint64_t rnic_card_bar4_bytes(const struct rnic_card_config *config)
 
 void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2, uint8_t *bar4)
 {
+    bar4 = rnic_card_bar4_bytes(&rnic_state(card)->config) > 0 ? bar4 : NULL;
+    rnic_record(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_ATTACH,
+                                                .fn = (uint16_t)fn,
+                                                .value = (bar2 != NULL ? 1u : 0) | (bar4 != NULL ? 2u : 0)});
     rnic_reset_whole(card, fn);
     card->bar2[fn] = bar2;
-    card->bar4[fn] = rnic_card_bar4_bytes(&rnic_state(card)->config) > 0 ? bar4 : NULL;
+    card->bar4[fn] = bar4;
 }
 
 void rnic_card_detach(struct rnic_card *card, unsigned fn)
 {
+    rnic_record(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_DETACH, .fn = (uint16_t)fn});
     rnic_reset_whole(card, fn);
     card->bar2[fn] = NULL;
     card->bar4[fn] = NULL;
@@ -121,17 +142,27 @@ void rnic_card_detach(struct rnic_card *card, unsigned fn)
 
 void rnic_card_link(struct rnic_card *card, bool up)
 {
+    rnic_record(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_LINK, .value = up});
     rnic_event_link(card, up);
+}
+
+static void record_text(struct rnic_card *card, enum rnic_transaction_kind kind, const char *text)
+{
+    uint32_t bytes = (uint32_t)strlen(text);
+    rnic_record(card,
+                (struct rnic_transaction){.kind = kind, .bytes = bytes, .data = bytes == 0 ? NULL : text});
 }
 
 bool rnic_card_faults(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
 {
+    record_text(card, RNIC_TRANSACTION_FAULTS, text);
     return rnic_fault_plan(card, text, error, error_bytes);
 }
 
 bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
 {
     struct rnic_impair_config impair;
+    record_text(card, RNIC_TRANSACTION_IMPAIR, text);
     if (!rnic_impair_parse(text, &impair, error, error_bytes)) {
         return false;
     }
@@ -248,6 +279,8 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
 
 void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
 {
+    rnic_record(card,
+                (struct rnic_transaction){.kind = RNIC_TRANSACTION_RECEIVE, .bytes = bytes, .data = frame});
     rnic_wire_receive(card, frame, bytes);
 }
 
@@ -316,6 +349,7 @@ void rnic_card_advance(struct rnic_card *card, uint64_t now)
     struct rnic_state *state = rnic_state(card);
     uint32_t done = 0;
     uint32_t part_done = 1;
+    rnic_record(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_ADVANCE, .value = now});
     state->now = now > state->now ? now : state->now;
     state->advances++;
     state->kick = false;
@@ -363,6 +397,7 @@ uint64_t rnic_card_now(const struct rnic_card *card)
 bool rnic_card_sleep(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);
+    rnic_record(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_TRY_SLEEP});
     if (rnic_card_deadline(card) <= state->now) {
         return false;
     }

@@ -74,9 +74,29 @@ enum rnic_transaction_kind {
     RNIC_TRANSACTION_SLEEP, /* value 1: the card falls asleep; 0: it wakes */
     /* the card has copied a part of an entry out of a window: address is the offset in BAR2, value
      * the running index behind the entry */
-    RNIC_TRANSACTION_WINDOW
+    RNIC_TRANSACTION_WINDOW,
+    /*
+     * The rest is no bus transaction. A host with loaded() gets it, too: with it a log has all that
+     * a card has been told and has found, and another card can be made to do the same again.
+     */
+    RNIC_TRANSACTION_CARD,      /* power-up: data is the text of rnic_card_describe() */
+    RNIC_TRANSACTION_IMPAIR,    /* data is the text of rnic_card_impair() */
+    RNIC_TRANSACTION_FAULTS,    /* data is the text of rnic_card_faults() */
+    RNIC_TRANSACTION_ATTACH,    /* value has bit 0 if there is a BAR2, bit 1 if there is a BAR4 */
+    RNIC_TRANSACTION_DETACH,    /* rnic_card_detach() was called */
+    RNIC_TRANSACTION_LINK,      /* value is the argument of rnic_card_link() */
+    RNIC_TRANSACTION_RECEIVE,   /* data is the frame of rnic_card_receive() */
+    RNIC_TRANSACTION_ADVANCE,   /* value is the time of rnic_card_advance() */
+    RNIC_TRANSACTION_TRY_SLEEP, /* rnic_card_sleep() was called */
+    /* the card has loaded bytes of a BAR that the driver has stored since the card's last look:
+     * value is how many loads came between the record before and this one. The host makes it. */
+    RNIC_TRANSACTION_LOAD,
+    RNIC_TRANSACTION_GONE /* is_gone() was true */
 };
-enum { RNIC_TRANSACTION_KINDS = RNIC_TRANSACTION_WINDOW + 1 };
+enum {
+    RNIC_TRANSACTION_EDGE_KINDS = RNIC_TRANSACTION_WINDOW + 1, /* that pass the card's edge */
+    RNIC_TRANSACTION_KINDS = RNIC_TRANSACTION_GONE + 1
+};
 struct rnic_transaction {
     uint64_t time; /* of the model, in nanoseconds; never before that of an earlier transaction */
     enum rnic_transaction_kind kind;
@@ -86,8 +106,12 @@ struct rnic_transaction {
     uint64_t address; /* offset, or IOVA */
     uint64_t value;   /* of a register, doorbell, interrupt */
     uint32_t bytes;
-    const void *data; /* of a DMA, a window or a frame; NULL otherwise */
+    const void *data; /* of a DMA, a window or a frame, and of kinds above; NULL otherwise */
 };
+
+/* What rnic_card_host.loaded() is told in place of a BAR: bytes of a DMA that a fault has
+ * changed. */
+enum { RNIC_POISONED_DMA = 255 };
 
 /* The callbacks of the card. `fn` is the number of a function. */
 struct rnic_card_host {
@@ -112,6 +136,14 @@ struct rnic_card_host {
     bool (*is_gone)(void *context, unsigned fn);
     /* Optional (may be NULL): zeroes the function's BAR4, which the card does itself otherwise. */
     void (*clear)(void *context, unsigned fn);
+    /*
+     * Optional (may be NULL, both or none): called after each of the card's own loads from BAR2 or
+     * BAR4, and after each of its own stores. For a log from which the card can be replayed: one
+     * host notes what was loaded, another one gives the card what was noted, in `data`.
+     */
+    void (*loaded)(void *context, unsigned fn, unsigned bar, uint64_t offset, void *data, uint32_t bytes);
+    void (*stored)(void *context, unsigned fn, unsigned bar, uint64_t offset, const void *data,
+                   uint32_t bytes);
 };
 
 /* The card outside its area: the pointers to the area and to what this process has attached. */
@@ -131,6 +163,14 @@ size_t rnic_card_bytes(const struct rnic_card_config *config);
 /* Powers the card up. `area`: rnic_card_bytes() zeroed bytes, aligned to 64. */
 void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_config *config,
                     const struct rnic_card_host *host, void *context);
+
+/* The configuration as a text, "name=value ...", and back. The first returns false if `size` is too
+ * small, the second if the text is not one of this version. */
+bool rnic_card_describe(const struct rnic_card_config *config, char *text, size_t size);
+bool rnic_card_understand(const char *text, struct rnic_card_config *out);
+
+/* Returns how many functions the card has. */
+unsigned rnic_card_functions(const struct rnic_card *card);
 
 /* Returns the size of BAR4, a power of two with room for the device memory; 0: there is none. */
 uint64_t rnic_card_bar4_bytes(const struct rnic_card_config *config);

@@ -10,6 +10,7 @@
 
 #include "devices/rnic/card/cost.h"
 #include "devices/rnic/card/faults.h"
+#include "devices/rnic/card/record.h"
 
 enum { WORD = sizeof(uintptr_t) }; /* what every CPU loads and stores whole */
 
@@ -65,6 +66,7 @@ void rnic_devmem_read(struct rnic_card *card, unsigned fn, uint64_t offset, void
             done++;
         }
     }
+    rnic_loaded(card, fn, 4, offset, out, bytes);
 }
 
 void rnic_devmem_write(struct rnic_card *card, unsigned fn, uint64_t offset, const void *in, uint32_t bytes)
@@ -89,6 +91,7 @@ void rnic_devmem_write(struct rnic_card *card, unsigned fn, uint64_t offset, con
             done++;
         }
     }
+    rnic_stored(card, fn, 4, offset, in, bytes);
 }
 
 /* --- the bus --- */
@@ -110,7 +113,9 @@ void rnic_devmem_bus_write(const struct rnic_card *card, unsigned fn, uint64_t o
 {
     for (unsigned i = 0; i < bytes && offset <= UINT64_MAX - i; i++) {
         if (rnic_devmem_has(card, fn, offset + i, 1)) {
-            __atomic_store_n(card->bar4[fn] + offset + i, (uint8_t)(value >> 8 * i), __ATOMIC_RELEASE);
+            uint8_t byte = (uint8_t)(value >> 8 * i);
+            __atomic_store_n(card->bar4[fn] + offset + i, byte, __ATOMIC_RELEASE);
+            rnic_stored(card, fn, 4, offset + i, &byte, sizeof(byte));
         }
     }
 }

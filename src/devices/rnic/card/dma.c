@@ -6,6 +6,7 @@
 #include "devices/rnic/card/cost.h"
 #include "devices/rnic/card/error.h"
 #include "devices/rnic/card/faults.h"
+#include "devices/rnic/card/record.h"
 #include "rnic/entry.h"
 
 enum { BUS_MASTER = 4 };
@@ -57,6 +58,7 @@ bool rnic_dma_read(struct rnic_card *card, unsigned fn, uint32_t object, uint64_
                 card->host->dma_read(card->context, fn, iova, out, bytes);
     if (good && rnic_fault_strikes(card, fn, RNIC_FAULT_DMA_POISON)) {
         rnic_fault_poison(card, out, bytes);
+        rnic_loaded(card, fn, RNIC_POISONED_DMA, iova, out, bytes);
     }
     return finish_dma(card, RNIC_TRANSACTION_DMA_READ, fn, object, iova, out, bytes, good);
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "devices/rnic/card/dma.h"
+#include "devices/rnic/card/record.h"
 #include "rnic/entry.h"
 
 enum { DOORBELL = 64 };
@@ -25,6 +25,7 @@ uint32_t rnic_doorbell_load(const struct rnic_card *card, unsigned fn, uint32_t 
         __atomic_load_n((const uint32_t *)(const void *)(card->bar2[fn] + offset), __ATOMIC_ACQUIRE);
     uint8_t bytes[4];
     memcpy(bytes, &word, sizeof(bytes));
+    rnic_loaded(card, fn, 2, offset, bytes, sizeof(bytes));
     return rnic_get32(bytes, rnic_fn(card, fn)->big != 0);
 }
 
@@ -36,6 +37,7 @@ void rnic_doorbell_store(const struct rnic_card *card, unsigned fn, uint32_t off
     memcpy(&word, bytes, sizeof(word));
     if (card->bar2[fn] != NULL) {
         __atomic_store_n((uint32_t *)(void *)(card->bar2[fn] + offset), word, __ATOMIC_RELEASE);
+        rnic_stored(card, fn, 2, offset, bytes, sizeof(bytes));
     }
 }
 
@@ -131,7 +133,9 @@ static void imply_hint(struct rnic_card *card, unsigned fn, uint64_t offset)
         hint = RNIC_DB_CQ_HINTS + (uint32_t)(offset - RNIC_DB_CQ) / DOORBELL / RNIC_GROUP;
     }
     if (hint != 0) {
-        __atomic_store_n(card->bar2[fn] + hint, 1, __ATOMIC_RELEASE);
+        static const uint8_t set = 1;
+        __atomic_store_n(card->bar2[fn] + hint, set, __ATOMIC_RELEASE);
+        rnic_stored(card, fn, 2, hint, &set, sizeof(set));
     }
 }
 
@@ -139,20 +143,23 @@ void rnic_doorbell_bus_write(struct rnic_card *card, unsigned fn, uint64_t offse
                              uint64_t value)
 {
     uint8_t *bar2 = card->bar2[fn];
+    uint8_t data[8];
     if (bar2 == NULL || offset >= RNIC_BAR2_BYTES || bytes > RNIC_BAR2_BYTES - offset) {
         return;
     }
+    for (unsigned i = 0; i < bytes; i++) {
+        data[i] = (uint8_t)(value >> 8 * i);
+    }
     if (bytes == 4 && offset % 4 == 0) { /* whole, as the driver's own store is */
-        uint8_t word[4];
-        uint32_t stored;
-        rnic_put32(word, (uint32_t)value, false);
-        memcpy(&stored, word, sizeof(stored));
-        __atomic_store_n((uint32_t *)(void *)(bar2 + offset), stored, __ATOMIC_RELEASE);
+        uint32_t word;
+        memcpy(&word, data, sizeof(word));
+        __atomic_store_n((uint32_t *)(void *)(bar2 + offset), word, __ATOMIC_RELEASE);
     } else {
         for (unsigned i = 0; i < bytes; i++) {
-            __atomic_store_n(bar2 + offset + i, (uint8_t)(value >> 8 * i), __ATOMIC_RELEASE);
+            __atomic_store_n(bar2 + offset + i, data[i], __ATOMIC_RELEASE);
         }
     }
+    rnic_stored(card, fn, 2, offset, data, bytes);
     imply_hint(card, fn, offset);
     rnic_state(card)->kick = true;
 }

@@ -9,17 +9,25 @@
 #include "devices/rnic/card/faults.h"
 #include "devices/rnic/card/numbers.h"
 #include "devices/rnic/card/qp.h"
+#include "devices/rnic/card/record.h"
 
 /* Four hint bytes at once, to see whether any is set. */
 static bool any_hint(const struct rnic_card *card, unsigned fn, uint32_t offset)
 {
-    return __atomic_load_n((const uint32_t *)(const void *)(card->bar2[fn] + offset), __ATOMIC_RELAXED) != 0;
+    uint32_t word =
+        __atomic_load_n((const uint32_t *)(const void *)(card->bar2[fn] + offset), __ATOMIC_RELAXED);
+    rnic_loaded(card, fn, 2, offset, &word, sizeof(word));
+    return word != 0;
 }
 
 /* Pairs with the driver's release store of the hint: what it stored before is seen after this. */
 static bool take_hint(const struct rnic_card *card, unsigned fn, uint32_t offset)
 {
-    return __atomic_exchange_n(card->bar2[fn] + offset, 0, __ATOMIC_ACQ_REL) != 0;
+    static const uint8_t none = 0;
+    uint8_t hint = __atomic_exchange_n(card->bar2[fn] + offset, none, __ATOMIC_ACQ_REL);
+    rnic_loaded(card, fn, 2, offset, &hint, sizeof(hint));
+    rnic_stored(card, fn, 2, offset, &none, sizeof(none));
+    return hint != 0;
 }
 
 static uint32_t groups(const struct rnic_numbers *numbers)

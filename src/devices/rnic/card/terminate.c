@@ -3,6 +3,7 @@
 #include "devices/rnic/card/terminate.h"
 
 #include "devices/rnic/card/qp.h"
+#include "devices/rnic/card/record.h"
 #include "devices/rnic/card/request.h"
 
 struct vipl_rdmap_terminate rnic_terminate_for(uint16_t reason, const struct vipl_ddp *ddp,
@@ -28,9 +29,12 @@ uint16_t rnic_terminate_fault(enum vipl_ddp_fault fault, bool tagged)
     }
 }
 
-uint16_t rnic_terminate_bus(const struct rnic_card *card, unsigned fn)
+uint16_t rnic_terminate_bus(struct rnic_card *card, unsigned fn)
 {
     bool is_gone = card->host->is_gone != NULL && card->host->is_gone(card->context, fn);
+    if (is_gone) {
+        rnic_record(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_GONE, .fn = (uint16_t)fn});
+    }
     return is_gone ? VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC : VIPL_TERM_RDMAP_ACCESS;
 }
 

@@ -17,7 +17,7 @@ uint16_t rnic_terminate_refusal(enum rnic_refusal refusal, bool read);
 
 /* The reason when the bus of this side refuses a DMA for an RDMA operation from the peer: the
  * access, or, if the program has ended, a reason that tells the peer nothing. */
-uint16_t rnic_terminate_bus(const struct rnic_card *card, unsigned fn);
+uint16_t rnic_terminate_bus(struct rnic_card *card, unsigned fn);
 
 /* Handles a Terminate: completes the entry that it is about, and takes the queue pair to ERROR. */
 void rnic_terminate_received(struct rnic_card *card, uint32_t qp, const uint8_t *payload, uint32_t bytes);

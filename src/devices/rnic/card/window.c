@@ -14,9 +14,9 @@
 
 #include <string.h>
 
-#include "devices/rnic/card/dma.h"
 #include "devices/rnic/card/faults.h"
 #include "devices/rnic/card/numbers.h"
+#include "devices/rnic/card/record.h"
 #include "rnic/entry.h"
 
 enum { WORD = 4, BITS = 64, FLAGS = RNIC_WORK_FLAG_IMMEDIATE | RNIC_WORK_FLAG_FENCE };
@@ -25,11 +25,15 @@ enum { WORD = 4, BITS = 64, FLAGS = RNIC_WORK_FLAG_IMMEDIATE | RNIC_WORK_FLAG_FE
 
 static void clear_indices(const struct rnic_card *card, unsigned fn, uint32_t window)
 {
-    uint8_t *page = card->bar2[fn] + RNIC_DB_WINDOWS + (size_t)window * RNIC_WINDOW_BYTES;
+    static const uint32_t none = 0;
+    uint8_t *bar2 = card->bar2[fn];
+    size_t page = RNIC_DB_WINDOWS + (size_t)window * RNIC_WINDOW_BYTES;
     for (unsigned i = 0; i < RNIC_WINDOW_SLOTS; i++) {
-        uint8_t *slot = page + (size_t)i * RNIC_WINDOW_SLOT_BYTES;
-        __atomic_store_n((uint32_t *)(void *)(slot + RNIC_WINDOW_BEGIN), 0, __ATOMIC_RELEASE);
-        __atomic_store_n((uint32_t *)(void *)(slot + RNIC_WINDOW_END), 0, __ATOMIC_RELEASE);
+        size_t slot = page + (size_t)i * RNIC_WINDOW_SLOT_BYTES;
+        __atomic_store_n((uint32_t *)(void *)(bar2 + slot + RNIC_WINDOW_BEGIN), none, __ATOMIC_RELEASE);
+        __atomic_store_n((uint32_t *)(void *)(bar2 + slot + RNIC_WINDOW_END), none, __ATOMIC_RELEASE);
+        rnic_stored(card, fn, 2, slot + RNIC_WINDOW_BEGIN, &none, sizeof(none));
+        rnic_stored(card, fn, 2, slot + RNIC_WINDOW_END, &none, sizeof(none));
     }
 }
 
@@ -101,6 +105,7 @@ static uint32_t load_index(const struct rnic_card *card, unsigned fn, const uint
     uint32_t word = load_word(at);
     uint8_t bytes[WORD];
     memcpy(bytes, &word, sizeof(bytes));
+    rnic_loaded(card, fn, 2, (uint64_t)(at - card->bar2[fn]), bytes, sizeof(bytes));
     return rnic_get32(bytes, rnic_fn(card, fn)->big != 0);
 }
 
@@ -121,6 +126,7 @@ static bool copy_part(struct rnic_card *card, unsigned fn, const uint8_t *slot, 
         return false;
     }
     copy_words(out, slot + at, bytes);
+    rnic_loaded(card, fn, 2, (uint64_t)(slot + at - card->bar2[fn]), out, bytes);
     return load_index(card, fn, slot + RNIC_WINDOW_BEGIN) == behind;
 }
 
