@@ -125,13 +125,16 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
     mark_as_advanced(VIPL_PYTHON)
     if(VIPL_PYTHON)
         set(man ${PROJECT_BINARY_DIR}/man)
+        set(man_headers vipl.h posix.h cache.h)
+        if(VIPL_BUILD_DM)
+            list(APPEND man_headers device_memory.h)
+        endif()
+        list(TRANSFORM man_headers PREPEND ${PROJECT_SOURCE_DIR}/include/vipl/)
         add_custom_command(OUTPUT ${man}/done
-            COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man3.py ${man}/man3 ${PROJECT_VERSION}
-                    ${PROJECT_SOURCE_DIR}/include/vipl/vipl.h ${PROJECT_SOURCE_DIR}/include/vipl/posix.h
-                    ${PROJECT_SOURCE_DIR}/include/vipl/cache.h
+            COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man3.py ${man}/man3 ${PROJECT_VERSION} ${man_headers}
             COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man5.py ${PROJECT_SOURCE_DIR}/docs/use/settings.md ${man}/vipl.conf.5
             COMMAND ${CMAKE_COMMAND} -E touch ${man}/done
-            DEPENDS include/vipl/vipl.h include/vipl/posix.h include/vipl/cache.h docs/use/settings.md tools/man3.py tools/man5.py VERBATIM)
+            DEPENDS ${man_headers} docs/use/settings.md tools/man3.py tools/man5.py VERBATIM)
         add_custom_target(vipl_man ALL DEPENDS ${man}/done)
         install(DIRECTORY ${man}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT development)
         install(FILES ${man}/vipl.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT development)

@@ -45,8 +45,8 @@ ls "$out"
 echo "== install in another $suite, and use"
 mmdebstrap --quiet --variant=apt ${proxy[@]+"${proxy[@]}"} --include=gcc,libc6-dev,pkg-config,cmake,make \
     --customize-hook="mkdir \"\$1/deb\" && cp $out/*.deb \"\$1/deb/\" && cp -r tests/package/consumer \"\$1/consumer\"" \
-    --customize-hook='chroot "$1" sh -c "apt-get install -y -qq /deb/libvipl0_*.deb /deb/libvipl-dev_*.deb /deb/vipl-tools_*.deb >/dev/null"' \
-    --customize-hook='chroot "$1" sh -ec "cd /tmp; cc /consumer/main.c \$(pkg-config --cflags --libs vipl) -o one && ./one; cc /consumer/main.c -static \$(pkg-config --static --cflags --libs vipl) -o two && ./two; vipl-info -d loopback -d tcp:lo | grep -c \"address  *127.0.0.1\"; vipl-ping --pair --quiet; vipl-ping --pair --quiet --device tcp:127.0.0.1; test -s /usr/share/man/man3/VipOpenNic.3.gz; test -s /usr/share/man/man5/vipl.conf.5.gz"' \
+    --customize-hook='chroot "$1" sh -c "apt-get install -y -qq /deb/libvipl0_*.deb /deb/libvipldm0_*.deb /deb/libvipl-dev_*.deb /deb/vipl-tools_*.deb >/dev/null"' \
+    --customize-hook='chroot "$1" sh -ec "cd /tmp; cc /consumer/main.c \$(pkg-config --cflags --libs vipl) -o one && ./one; cc /consumer/main.c -static \$(pkg-config --static --cflags --libs vipl) -o two && ./two; cc /consumer/traffic.c \$(pkg-config --cflags --libs vipl-dm) -o three && ./three; cc /consumer/traffic.c -static \$(pkg-config --static --cflags --libs vipl-dm) -o four && ./four; vipl-info -d loopback -d tcp:lo | grep -c \"address  *127.0.0.1\"; vipl-ping --pair --quiet; vipl-ping --pair --quiet --device tcp:127.0.0.1; vipl-gen --version; vipl-cap --version; test -s /usr/share/man/man3/VipOpenNic.3.gz; test -s /usr/share/man/man3/vipl_dm_sender_open.3.gz; test -s /usr/share/man/man1/vipl-gen.1.gz; test -s /usr/share/man/man5/vipl.conf.5.gz"' \
     "$suite" /dev/null "$mirror"
 
 echo "== the naming service of omniORB over VIPL, in another $suite"

@@ -9,11 +9,18 @@ import re
 import sys
 import textwrap
 
-FUNCTION = re.compile(r"/\*\*\n((?: \*.*\n)*?) \*/\nVIPL_API ([^;]+);")
+FUNCTION = re.compile(r"/\*\*\n((?: \*.*\n)*?) \*/\nVIPL_(?:DM_)?API ([^;]+);")
 GROUP = re.compile(r"/\* -{20,}\n \* (.+?)\n")
 DATE = "November 27, 2026"
 CONVENTIONS = ("The conventions of all functions are in vipl(7): handles that are not live ones and null pointers are VIP_INVALID_PARAMETER, any thread may "
                "call, and what signal handlers and forked children may do.")
+
+# What a page says of its library: its name, the module of pkg-config, what holds for all its functions, and other pages.
+LIBRARY = ("libvipl", "vipl", CONVENTIONS, (("vipl", 7),))
+LIBRARIES = {"device_memory.h": (
+    "libvipldm", "vipl-dm", "A function that returns int returns 0, or an errno value, and says in a text what is wrong. One thread at a time may use one "
+    "object. No function is for signal handlers. The structures and the kinds of stores, memory and ports are in vipl/device_memory.h and in vipl-gen(1).",
+    (("vipl-cap", 1), ("vipl-gen", 1)))}
 
 
 def roff(text):
@@ -65,16 +72,17 @@ def described(parts):
 
 
 def page(name, comment, declaration, header, version, relatives):
+    library, module, conventions, others = LIBRARIES.get(os.path.basename(header), LIBRARY)
     parts = blocks(comment)
     text = [part for part in parts if part[0] in ("", "-")]
     brief = re.split(r"(?<=[a-z)])\. ", text[0][2] + " ")[0].strip().rstrip(".")
     result, arguments = re.match(r"(.*?)\b%s\((.*)\)$" % name, declaration, re.S).groups()
     lines = [".\\\" SPDX-License-Identifier: MIT", ".\\\" Written by tools/man3.py from %s." % header, ".Dd " + DATE,
              ".Dt %s 3" % name.upper(), ".Os VIPL %s" % version, ".Sh NAME", ".Nm " + name,
-             ".Nd " + roff(brief[0].lower() + brief[1:]).replace("\n", " "), ".Sh LIBRARY", "libvipl; programs are linked with what pkg-config --libs vipl prints",
+             ".Nd " + roff(brief[0].lower() + brief[1:]).replace("\n", " "), ".Sh LIBRARY", "%s; programs are linked with what pkg-config --libs %s prints" % (library, module),
              ".Sh SYNOPSIS", ".In " + header, ".Ft " + result.replace("VI_CALL", "").strip(), ".Fo " + name]
     lines += [".Fa \"%s\"" % " ".join(argument.split()) for argument in arguments.split(",")] + [".Fc", ".Sh DESCRIPTION"]
-    lines += described(text) + [".Pp", roff(CONVENTIONS)]
+    lines += described(text) + [".Pp", roff(conventions)]
     lines += items("ARGUMENTS", [part for part in parts if part[0] == "param"])
     returns = [part[2] for part in parts if part[0] == "return"]
     codes = [part for part in parts if part[0] == "retval"]
@@ -83,8 +91,9 @@ def page(name, comment, declaration, header, version, relatives):
     elif "VIP_RETURN" in result:
         lines += [".Sh RETURN VALUES", "VIP_SUCCESS, or a code that says why nothing changed."]
     lines += items("ERRORS", codes) + [".Sh SEE ALSO"]
-    lines += [".Xr %s 3 ," % other for other in sorted(relatives) if other != name] + [".Xr vipl 7"]
-    return "\n".join(line for line in lines if line) + "\n"
+    pages = sorted([(3, other) for other in relatives if other != name] + [(section, other) for other, section in others])
+    lines += [".Xr %s %d ," % (other, section) for section, other in pages]
+    return "\n".join(line for line in lines if line)[:-2] + "\n"
 
 
 def functions(path):
@@ -93,7 +102,7 @@ def functions(path):
         text = file.read()
     groups = [(match.start(), match.group(1)) for match in GROUP.finditer(text)]
     for match in FUNCTION.finditer(text):
-        name = re.search(r"(Vipx?\w+)\(", match.group(2)).group(1)
+        name = re.search(r"(Vipx?\w+|vipl_dm_\w+)\(", match.group(2)).group(1)
         group = [title for at, title in groups if at < match.start()][-1]
         yield name, match.group(1), match.group(2), group
 

@@ -18,6 +18,9 @@ for header in ("vipl.h", "posix.h"):
     with open(os.path.join(root, "include", "vipl", header), encoding="utf-8") as file:
         for name, arguments in re.findall(r"^VIPL_API [^;]*?\bVI_CALL (Vip\w+)\(([^;]*?)\);", file.read(), re.M | re.S):
             functions[name] = [words.split()[-1].lstrip("*") for words in arguments.split(",") if words.strip() != "void"]
+with open(os.path.join(root, "include", "vipl", "device_memory.h"), encoding="utf-8") as file:
+    for name, arguments in re.findall(r"^VIPL_DM_API [^;(]*?(vipl_dm_\w+)\(([^;]*?)\);", file.read(), re.M | re.S):
+        functions[name] = [words.split()[-1].lstrip("*") for words in arguments.split(",")]
 for name, arguments in functions.items():
     path = os.path.join(built, "man3", name + ".3")
     if not os.path.exists(path):
