@@ -33,6 +33,7 @@ static void print_help(void)
          "  -s, --stats SECS        counters at this interval\n"
          "  -j, --json              JSON, one object per line\n"
          "  -e, --explain           print how packets would go, and end\n"
+         "  -o, --plot FILE         a picture of the rate over time, by gnuplot: .svg, .png or .pdf\n"
          "  -V, --version           print the version and exit\n"
          "  -h, --help              print this and exit\n"
          "\n"
@@ -41,23 +42,15 @@ static void print_help(void)
 }
 
 static const struct option long_options[] = {
-    {"port", required_argument, NULL, 'P'},
-    {"store", required_argument, NULL, 'S'},
-    {"memory", required_argument, NULL, 'M'},
-    {"allow-ram", no_argument, NULL, 'A'},
-    {"bytes", required_argument, NULL, 'B'},
-    {"chunk", required_argument, NULL, 'C'},
-    {"snaplen", required_argument, NULL, 'L'},
-    {"ring", required_argument, NULL, 'R'},
-    {"compact", no_argument, NULL, 'c'},
-    {"count", required_argument, NULL, 'n'},
-    {"duration", required_argument, NULL, 't'},
-    {"stats", required_argument, NULL, 's'},
-    {"json", no_argument, NULL, 'j'},
-    {"explain", no_argument, NULL, 'e'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, 'P'},     {"store", required_argument, NULL, 'S'},
+    {"memory", required_argument, NULL, 'M'},   {"allow-ram", no_argument, NULL, 'A'},
+    {"bytes", required_argument, NULL, 'B'},    {"chunk", required_argument, NULL, 'C'},
+    {"snaplen", required_argument, NULL, 'L'},  {"ring", required_argument, NULL, 'R'},
+    {"compact", no_argument, NULL, 'c'},        {"count", required_argument, NULL, 'n'},
+    {"duration", required_argument, NULL, 't'}, {"stats", required_argument, NULL, 's'},
+    {"json", no_argument, NULL, 'j'},           {"explain", no_argument, NULL, 'e'},
+    {"plot", required_argument, NULL, 'o'},     {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
 /* FILES:BYTES. */
@@ -110,7 +103,8 @@ static bool take(void *into, int option)
 
 int cap_parse(int argc, char **argv, struct cap_options *options)
 {
-    static const struct tool_command command = {"P:S:M:AB:C:L:R:cn:t:s:jeVh", long_options, print_help, take};
+    static const struct tool_command command = {"P:S:M:AB:C:L:R:cn:t:s:jeo:Vh", long_options, print_help,
+                                                take};
     int code;
 
     memset(options, 0, sizeof(*options));

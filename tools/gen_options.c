@@ -40,6 +40,7 @@ static void print_help(void)
          "  -s, --stats SECS     counters at this interval\n"
          "  -j, --json           JSON, one object per line\n"
          "  -e, --explain        print how packets would go, and end\n"
+         "  -o, --plot FILE      a picture of the rate over time, by gnuplot: .svg, .png or .pdf\n"
          "  -V, --version        print the version and exit\n"
          "  -h, --help           print this and exit\n"
          "\n"
@@ -48,17 +49,29 @@ static void print_help(void)
 }
 
 static const struct option long_options[] = {
-    {"store", required_argument, NULL, 'S'},  {"port", required_argument, NULL, 'P'},
-    {"memory", required_argument, NULL, 'M'}, {"allow-ram", no_argument, NULL, 'A'},
-    {"bytes", required_argument, NULL, 'B'},  {"chunk", required_argument, NULL, 'C'},
-    {"index", required_argument, NULL, 'i'},  {"rate", required_argument, NULL, 'r'},
-    {"pps", required_argument, NULL, 'p'},    {"gap", required_argument, NULL, 'g'},
-    {"as-recorded", no_argument, NULL, 'a'},  {"multiplier", required_argument, NULL, 'x'},
-    {"burst", required_argument, NULL, 'b'},  {"loop", required_argument, NULL, 'l'},
-    {"count", required_argument, NULL, 'n'},  {"duration", required_argument, NULL, 't'},
-    {"stats", required_argument, NULL, 's'},  {"json", no_argument, NULL, 'j'},
-    {"explain", no_argument, NULL, 'e'},      {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+    {"store", required_argument, NULL, 'S'},
+    {"port", required_argument, NULL, 'P'},
+    {"memory", required_argument, NULL, 'M'},
+    {"allow-ram", no_argument, NULL, 'A'},
+    {"bytes", required_argument, NULL, 'B'},
+    {"chunk", required_argument, NULL, 'C'},
+    {"index", required_argument, NULL, 'i'},
+    {"rate", required_argument, NULL, 'r'},
+    {"pps", required_argument, NULL, 'p'},
+    {"gap", required_argument, NULL, 'g'},
+    {"as-recorded", no_argument, NULL, 'a'},
+    {"multiplier", required_argument, NULL, 'x'},
+    {"burst", required_argument, NULL, 'b'},
+    {"loop", required_argument, NULL, 'l'},
+    {"count", required_argument, NULL, 'n'},
+    {"duration", required_argument, NULL, 't'},
+    {"stats", required_argument, NULL, 's'},
+    {"json", no_argument, NULL, 'j'},
+    {"explain", no_argument, NULL, 'e'},
+    {"plot", required_argument, NULL, 'o'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static bool take_pace(struct gen_options *o, enum vipl_dm_pace pace, bool is_right)
@@ -132,7 +145,7 @@ static bool is_complete(struct gen_options *o)
 
 int gen_parse(int argc, char **argv, struct gen_options *options)
 {
-    static const struct tool_command command = {"S:P:M:AB:C:i:r:p:g:ax:b:l:n:t:s:jeVh", long_options,
+    static const struct tool_command command = {"S:P:M:AB:C:i:r:p:g:ax:b:l:n:t:s:jeo:Vh", long_options,
                                                 print_help, take};
     int code;
 

@@ -110,6 +110,10 @@ bool traffic_take_option(struct traffic_options *options, int option, const char
     case 'e':
         options->explain = true;
         return true;
+    case 'o':
+        options->plot = value;
+        *is_right = value[0] != '\0';
+        return true;
     default:
         return false;
     }
@@ -159,6 +163,7 @@ void traffic_meter_start(struct traffic_meter *meter, const struct traffic_optio
     meter->start = tool_now_ns();
     meter->last = meter->start;
     meter->next = meter->start + options->stats_ns;
+    traffic_plot_start(&meter->plot, options->plot, meter->start);
 }
 
 void traffic_meter_look(struct traffic_meter *meter, const struct traffic_options *options,
@@ -170,6 +175,7 @@ void traffic_meter_look(struct traffic_meter *meter, const struct traffic_option
     uint64_t bytes =
         counters->sent_bytes + counters->received_bytes - before->sent_bytes - before->received_bytes;
 
+    traffic_plot_look(&meter->plot, now, counters, false);
     if (options->stats_ns == 0 || now < meter->next) {
         return;
     }
@@ -213,9 +219,22 @@ static void print_text(const struct vipl_dm_counters *counters, bool is_sender)
     printf("%-16s %" PRIu64 " packets\n", "lost", counters->lost);
 }
 
-int traffic_report(const struct traffic_options *options, const struct vipl_dm_counters *counters,
-                   bool is_sender, bool is_whole)
+/* Without packets there is nothing to draw. */
+static bool draw(struct traffic_meter *meter, const struct traffic_options *options,
+                 const struct vipl_dm_counters *counters)
 {
+    char title[512];
+
+    traffic_plot_look(&meter->plot, tool_now_ns(), counters, true);
+    snprintf(title, sizeof(title), "%s %s %s", tool_name, options->path.store, options->path.port);
+    return traffic_plot_draw(&meter->plot, title);
+}
+
+int traffic_report(struct traffic_meter *meter, const struct traffic_options *options,
+                   const struct vipl_dm_counters *counters, bool is_sender, bool is_whole)
+{
+    bool is_good;
+
     if (options->json) {
         print_json("end", counters);
         print_rates(is_sender ? counters->sent : counters->received,
@@ -224,7 +243,8 @@ int traffic_report(const struct traffic_options *options, const struct vipl_dm_c
     } else {
         print_text(counters, is_sender);
     }
-    if (fflush(stdout) != 0) {
+    is_good = fflush(stdout) == 0;
+    if (!draw(meter, options, counters) || !is_good) {
         return TOOL_FAILED;
     }
     if (counters->lost > 0) {

@@ -11,6 +11,8 @@
 
 #include <vipl/device_memory.h>
 
+#include "traffic_plot.h"
+
 /* Something was lost; beside the exit codes of every tool (tool_text.h). */
 enum { TRAFFIC_LOST = 3 };
 
@@ -23,6 +25,7 @@ struct traffic_options {
     uint64_t stats_ns; /* between two lines of counters; 0: none */
     bool json;
     bool explain;
+    const char *plot; /* where a picture of the rate over time goes, or NULL */
 };
 
 /* A decimal number with a point, times `scale`, a power of ten; behind it K, M, G or T (powers of
@@ -39,15 +42,16 @@ struct traffic_meter {
     uint64_t start; /* of the tool's clock */
     uint64_t next;  /* when the next line is due */
     uint64_t last;  /* when the last one was */
+    struct traffic_plot plot;
 };
 
 void traffic_meter_start(struct traffic_meter *meter, const struct traffic_options *options);
-/* Prints a line if it is due. */
+/* Prints a line if it is due, and takes a sample for the picture. */
 void traffic_meter_look(struct traffic_meter *meter, const struct traffic_options *options,
                         const struct vipl_dm_counters *counters);
 
-/* The end: all counters, as text or as one JSON object. Returns the exit code. */
-int traffic_report(const struct traffic_options *options, const struct vipl_dm_counters *counters,
-                   bool is_sender, bool is_whole);
+/* The end: all counters, as text or as one JSON object, and the picture. Returns the exit code. */
+int traffic_report(struct traffic_meter *meter, const struct traffic_options *options,
+                   const struct vipl_dm_counters *counters, bool is_sender, bool is_whole);
 
 #endif

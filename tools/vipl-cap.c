@@ -9,7 +9,7 @@
 
 static int receive_all(const struct cap_options *options, struct vipl_dm_capture *capture)
 {
-    struct traffic_meter meter;
+    static struct traffic_meter meter; /* large; this is called once */
     struct vipl_dm_counters counters;
     struct vipl_dm_reason reason = {""};
     struct vipl_dm_reason later = {""};
@@ -28,7 +28,7 @@ static int receive_all(const struct cap_options *options, struct vipl_dm_capture
     bad = vipl_dm_capture_stop(capture, error == 0 ? &reason : &later);
     error = error == 0 ? bad : error;
     vipl_dm_capture_counters(capture, &counters);
-    code = traffic_report(&options->common, &counters, false, true);
+    code = traffic_report(&meter, &options->common, &counters, false, true);
     if (error != 0) {
         tool_complain("%s", reason.text);
         return TOOL_FAILED;
@@ -47,6 +47,9 @@ int main(int argc, char **argv)
 
     tool_name = "vipl-cap";
     code = cap_parse(argc, argv, &options);
+    if (code == -1 && options.common.plot != NULL && !traffic_plot_is_possible(options.common.plot)) {
+        code = TOOL_USAGE;
+    }
     if (code != -1) {
         return code;
     }

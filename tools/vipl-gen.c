@@ -39,7 +39,7 @@ static int prepare_index(const struct gen_options *options)
 
 static int send_all(const struct gen_options *options, struct vipl_dm_sender *sender)
 {
-    struct traffic_meter meter;
+    static struct traffic_meter meter; /* large; this is called once */
     struct vipl_dm_counters counters;
     struct vipl_dm_reason reason = {""};
     int is_done = 0;
@@ -53,7 +53,7 @@ static int send_all(const struct gen_options *options, struct vipl_dm_sender *se
         traffic_meter_look(&meter, &options->common, &counters);
     }
     vipl_dm_sender_counters(sender, &counters);
-    code = traffic_report(&options->common, &counters, true, is_done != 0);
+    code = traffic_report(&meter, &options->common, &counters, true, is_done != 0);
     if (error != 0) {
         tool_complain("%s", reason.text);
         return TOOL_FAILED;
@@ -72,6 +72,9 @@ int main(int argc, char **argv)
 
     tool_name = "vipl-gen";
     code = gen_parse(argc, argv, &options);
+    if (code == -1 && options.common.plot != NULL && !traffic_plot_is_possible(options.common.plot)) {
+        code = TOOL_USAGE;
+    }
     if (code == -1) {
         code = prepare_index(&options);
     }

@@ -245,6 +245,56 @@ def case_refused(t):
     check(open(t.path('one'), 'rb').read() == before, 'a capture that is refused leaves the store alone')
 
 
+def points_of(script):
+    """The samples of a script for gnuplot: time, packets/s, Mb/s, lost packets/s."""
+    return [[float(word) for word in line.split()] for line in script.split('<< EOD\n')[1].split('EOD\n')[0].splitlines()]
+
+
+def case_plot(t):
+    """A picture of the rate: what gnuplot is told, what it draws, and what is said without it."""
+    write_pcap(t.path('plot'), [frame(i, 1000) for i in range(100)])
+    fake, picture = t.path('fake'), t.path("it's.svg")
+    os.mkdir(fake)
+    with open(os.path.join(fake, 'gnuplot'), 'w', encoding='ascii') as file:
+        file.write('#!/bin/sh\nexec /bin/cat >"$SCRIPT"\n')
+    os.chmod(os.path.join(fake, 'gnuplot'), 0o755)
+    with open(os.path.join(fake, 'bad'), 'w', encoding='ascii') as file:
+        file.write('#!/bin/sh\nexit 1\n')
+    words = [t.gen, '-S', 'file:' + t.path('plot'), '-P', 'packet:gen0', '--pps', '1000', '--loop', '6', '--json', '--plot']
+
+    def send(path, name=picture, code=0):
+        done = subprocess.run(words + [name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False,
+                              env=dict(os.environ, PATH=path, SCRIPT=t.path('script')))
+        check(done.returncode == code, '--plot %s: %d instead of %d: %s' % (name, done.returncode, code, done.stderr))
+        return done
+    check('gnuplot-nox' in send(t.folder, code=2).stderr, 'there is no gnuplot')
+    check('.svg' in send(fake, t.path('plot.gif'), code=2).stderr, 'a picture of another kind')
+    counters = json.loads(send(fake).stdout)
+    with open(t.path('script'), encoding='utf-8') as file:
+        script = file.read()
+    check("set output '%s'" % picture.replace("'", "''") in script and script.startswith('set terminal svg '), 'the name: ' + script[:200])
+    points = points_of(script)
+    check(len(points) > 5 and all(a[0] < b[0] for a, b in zip(points, points[1:])), 'points: %r' % points)
+    ends = [0.0]
+    for point in points:
+        ends.append(2 * point[0] - ends[-1])
+    sent = sum(point[1] * (b - a) for point, a, b in zip(points, ends, ends[1:]))
+    check(abs(sent - 600) < 1 and counters['sent'] == 600, 'what is under the curve is what was sent: %r' % sent)
+    check(all(abs(point[2] - point[1] * 8e-3) < 0.1 and point[3] == 0 for point in points), 'bits and losses: %r' % points)
+    os.replace(os.path.join(fake, 'bad'), os.path.join(fake, 'gnuplot'))
+    os.chmod(os.path.join(fake, 'gnuplot'), 0o755)
+    check('has failed' in send(fake, code=1).stderr, 'a gnuplot that fails')
+    check(not os.path.exists(picture), 'no picture yet')
+    cap = t.start_cap('plot.pcapng', '--count', '600', '--plot', t.path('cap.svg')) if shutil.which('gnuplot') is not None else None
+    if cap is not None:
+        send(os.environ['PATH'])
+        t.end_cap(cap)
+        for name in (picture, t.path('cap.svg')):
+            with open(name, encoding='utf-8') as file:
+                drawn = file.read()
+            check('packets/s' in drawn and 'Mb/s' in drawn and drawn.rstrip().endswith('</svg>'), 'the picture: ' + drawn[:200])
+
+
 def join_cable():
     """A name space with two ends of a cable, on which the kernel says nothing by itself. False: this user may not."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -276,7 +326,7 @@ def main():
         traffic = Traffic(os.path.abspath(sys.argv[1]), folder)
         case_many(traffic, count)
         if '--packets' not in sys.argv:
-            for case in (case_formats, case_paces, case_index, case_ring, case_loss, case_ends, case_refused):
+            for case in (case_formats, case_paces, case_index, case_ring, case_loss, case_ends, case_refused, case_plot):
                 case(traffic)
                 print(case.__name__)
     return 0
