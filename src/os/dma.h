@@ -104,7 +104,7 @@ void vipl_memory_unlock(const void *address, size_t bytes);
 uint64_t vipl_memory_lock_limit(void); /* bytes that this process may lock; UINT64_MAX: no limit */
 uint64_t vipl_memory_total(void);      /* bytes of memory that the system has */
 /* The physical addresses of whole pages. EPERM: the process may not know them; EFAULT: a page is
- * not there. */
+ * not there, and has the address 0, while the others have theirs. */
 int vipl_physical_pages(const void *address, size_t count, uint64_t *out);
 
 /* --- whole frames: they never block. EAGAIN: nothing has come, or there is no room now -------- */

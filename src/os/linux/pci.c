@@ -186,12 +186,19 @@ static int read_pagemap(const void *address, size_t count, uint64_t *out)
 int vipl_physical_pages(const void *address, size_t count, uint64_t *out)
 {
     int error = read_pagemap(address, count, out);
-    for (size_t i = 0; error == 0 && i < count; i++) {
+    if (error != 0) {
+        return error;
+    }
+    for (size_t i = 0; i < count; i++) {
         if ((out[i] & PAGEMAP_PRESENT) == 0) {
-            return EFAULT;
+            out[i] = 0;
+            error = EFAULT;
+            continue;
         }
         out[i] = (out[i] & PAGEMAP_FRAME) * vipl_page_bytes();
-        error = out[i] == 0 ? EPERM : 0; /* the kernel hides frames from those without the right */
+        if (out[i] == 0) { /* the kernel hides frames from those without the right */
+            return EPERM;
+        }
     }
     return error;
 }

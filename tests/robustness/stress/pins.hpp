@@ -37,7 +37,7 @@ public:
         const std::lock_guard<std::mutex> lock(mutex_);
         EXPECT(!free_.empty());
         const unsigned slot = free_.back();
-        if (vipl_memory_populate(first, end) != 0 || !set(slot, first, end - first)) {
+        if (!set(slot, first, end - first)) { // which has the system give the memory its pages
             return nullptr;
         }
         vipl_frames *frames = __real_vipl_frames_read(first, end);
