@@ -3,10 +3,18 @@
 // The driver's verbs: short messages that are copied to a window of the card.
 #include <catch2/catch.hpp>
 
+#include <csignal>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "opened_function.hpp"
+
+extern "C" {
+#include "base/iov.h"
+}
 
 using namespace unit;
 
@@ -112,7 +120,7 @@ TEST_CASE("a short message is in its slot and in the ring", "[verbs]")
 
 TEST_CASE("what is not for a window is in the ring alone", "[verbs]")
 {
-    alignas(64) static std::uint8_t device[64];
+    alignas(64) static std::uint8_t device[128]; // half of it is the card's
     const std::uint32_t most = GENERATE(464u, 100u);
     Windowed opened(most, {device, 64, 0, 64});
     opened.put(0);
@@ -127,7 +135,92 @@ TEST_CASE("what is not for a window is in the ring alone", "[verbs]")
     }
     opened.must_post(VIPL_RNIC_RQ, 1, 1); // nor is a receive
     CHECK(opened.has(0, 0));
+    const std::uint32_t next = opened.posted;
+    opened.address += 64; // the first byte behind the card's memory
+    opened.put(8);
+    CHECK(opened.has(next, next + 1));
     CHECK(opened.assigns() == 1);
+}
+
+/** Memory of which nothing can be read until it is read for the first time, at whose end memory
+ * begins of which nothing can be read ever. */
+class Guarded {
+public:
+    Guarded() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE)))
+    {
+        memory_ = mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        REQUIRE(memory_ != MAP_FAILED);
+        std::memset(memory_, 0x5A, page_);
+        mprotect(memory_, 2 * page_, PROT_NONE);
+        current = this;
+        struct sigaction action = {};
+        action.sa_sigaction = on_fault;
+        action.sa_flags = SA_SIGINFO;
+        REQUIRE(sigaction(SIGSEGV, &action, &before_) == 0);
+    }
+    ~Guarded()
+    {
+        sigaction(SIGSEGV, &before_, nullptr);
+        munmap(memory_, 2 * page_);
+    }
+    Guarded(const Guarded &) = delete;
+    Guarded &operator=(const Guarded &) = delete;
+
+    std::uint64_t last(std::uint32_t bytes) const
+    {
+        return reinterpret_cast<std::uintptr_t>(memory_) + page_ - bytes;
+    }
+    const std::uint8_t *watched = nullptr;            ///< a slot
+    std::uint8_t at_first_read[RNIC_WINDOW_HEADER]{}; ///< its header then
+    volatile std::sig_atomic_t reads = 0;
+
+private:
+    static void on_fault(int, siginfo_t *, void *)
+    {
+        Guarded &g = *current;
+        if (g.reads != 0) { // what lies behind was read
+            sigaction(SIGSEGV, &g.before_, nullptr);
+            return;
+        }
+        g.reads = 1;
+        std::memcpy(g.at_first_read, g.watched, sizeof(g.at_first_read));
+        mprotect(g.memory_, g.page_, PROT_READ);
+    }
+    static Guarded *current;
+    std::size_t page_;
+    void *memory_ = nullptr;
+    struct sigaction before_ = {};
+};
+Guarded *Guarded::current = nullptr;
+
+TEST_CASE("a slot is begun before its payload is copied, and ended afterwards", "[verbs]")
+{
+    Windowed opened;
+    const std::uint32_t length = GENERATE(1u, 4u, 7u, 464u);
+    for (std::uint32_t i = 0; i < 8; ++i) {
+        opened.put(8);
+    }
+    opened.finish(8);
+    Guarded guarded;
+    guarded.watched = opened.slot(0);
+    opened.address = guarded.last(length);
+    opened.put(length);
+    REQUIRE(guarded.reads == 1);
+    const bool big = opened.fake.big();
+    CHECK(rnic_get32(guarded.at_first_read + RNIC_WINDOW_BEGIN, big) == 9);
+    CHECK(rnic_get32(guarded.at_first_read + RNIC_WINDOW_END, big) == 1);
+    CHECK(opened.has(0, 9));
+}
+
+TEST_CASE("the processor reads no payload that may be missing", "[verbs]")
+{
+    Windowed opened;
+    vipl_iov_safe = 1; // as with VIPL_SAFE_COPY
+    opened.put(8);
+    vipl_iov_safe = 0;
+    CHECK(opened.has(0, 0));
+    opened.put(8);
+    CHECK(opened.has(1, 2));
 }
 
 TEST_CASE("a slot is stored to again when its entry is complete, and not before", "[verbs]")
@@ -190,6 +283,7 @@ TEST_CASE("windows are used when indices begin again, but for the entry with 0 b
     CHECK(opened.has(0, 0xFFFFFFF9));
     CHECK(opened.has(6, 0xFFFFFFFF));
     CHECK(opened.has(7, 0));
+    CHECK(rnic_get16(opened.slot(7) + RNIC_WINDOW_LENGTH, opened.fake.big()) == 0);
     opened.finish(1);
     opened.put(8);
     CHECK(opened.has(1, 2));
