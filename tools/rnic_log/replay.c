@@ -72,11 +72,11 @@ static void differ(struct replay *r, const struct rnic_transaction *card)
 
 static bool is_same(const struct rnic_transaction *a, const struct rnic_transaction *b)
 {
-    bool data =
-        a->data == NULL || a->bytes == 0 || b->data == NULL || memcmp(a->data, b->data, a->bytes) == 0;
-    return a->time == b->time && a->kind == b->kind && a->fn == b->fn && a->bar == b->bar &&
-           a->failed == b->failed && a->address == b->address && a->value == b->value &&
-           a->bytes == b->bytes && (a->data == NULL) == (b->data == NULL) && data;
+    bool head = a->time == b->time && a->kind == b->kind && a->fn == b->fn && a->bar == b->bar &&
+                a->failed == b->failed && a->address == b->address && a->value == b->value &&
+                a->bytes == b->bytes && (a->data == NULL) == (b->data == NULL);
+
+    return head && (a->data == NULL || a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
 }
 
 /* --- the card's callbacks --- */
