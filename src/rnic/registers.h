@@ -61,6 +61,7 @@ enum {
     RNIC_CAPS_AOTF = 0x4, /* Programmed I/O by single stores; reserved, 0. */
     RNIC_CAPS_DEVICE_MEMORY = 0x8, /* There is device memory, BAR4. */
     RNIC_CAPS_BIG_ENDIAN = 0x10, /* CTRL.BYTE_ORDER may be set; always 1. */
+    RNIC_CAPS_RAW = 0x20, /* This function may have queue pairs of the level RAW. */
     RNIC_REG_MAX_QPS = 0x00C, /* ro; Queue pairs of the card, all functions together. */
     RNIC_REG_MAX_CQS = 0x010, /* ro; Completion queues, likewise. */
     RNIC_REG_MAX_STAGS = 0x014, /* ro; Steering tags, likewise. */
@@ -179,7 +180,10 @@ enum {
     RNIC_REG_WAKES_HI = 0x15C, /* ro */
     /* ro; Time that the profile's costs of this function's requests add up to, in nanoseconds. */
     RNIC_REG_COST_NS_LO = 0x160,
-    RNIC_REG_COST_NS_HI = 0x164 /* ro */
+    RNIC_REG_COST_NS_HI = 0x164, /* ro */
+    /* ro; Ethernet frames for raw queue pairs that found no receive there. */
+    RNIC_REG_RAW_MISSED_LO = 0x168,
+    RNIC_REG_RAW_MISSED_HI = 0x16C /* ro */
 };
 
 /*
@@ -265,9 +269,9 @@ enum {
  */
 enum {
     RNIC_CMD_QP_REALM = 12, /* u16; The realm whose memory it may name. */
-    /* u8; A value of LEVEL: Unreliable, Reliable Delivery, Reliable Reception. */
-    RNIC_CMD_QP_LEVEL = 14,
-    RNIC_CMD_QP_RIGHTS = 15, /* u8; Remote access that it allows: bits of RIGHT. */
+    RNIC_CMD_QP_LEVEL = 14, /* u8; A value of LEVEL. */
+    /* u8; Remote access that it allows: bits of RIGHT. RAW: bits of FILTER. */
+    RNIC_CMD_QP_RIGHTS = 15,
     RNIC_CMD_QP_DOMAIN = 16, /* u32; The protection domain; 0: any of the realm. */
     RNIC_CMD_QP_SEND_CQ = 20, /* u32; Completion queue of its sends. */
     RNIC_CMD_QP_RECV_CQ = 24, /* u32; Completion queue of its receives. */
@@ -363,7 +367,7 @@ enum {
     RNIC_WQE_COOKIE = 4, /* u32; Returned in the completion entry. */
     RNIC_WQE_IMMEDIATE = 8, /* u32; Immediate data, a value. */
     RNIC_WQE_LENGTH = 12, /* u32; Bytes of all segments together. */
-    RNIC_WQE_REMOTE_ADDRESS = 16, /* u64; RDMA: the address at the peer. */
+    RNIC_WQE_REMOTE_ADDRESS = 16, /* u64; RDMA: the address at the peer. RAW: the launch time. */
     RNIC_WQE_REMOTE_STAG = 24, /* u32; RDMA: the peer's steering tag. */
     RNIC_WQE_ZERO = 28, /* u32; Zero. */
     /*
@@ -379,14 +383,16 @@ enum {
     RNIC_CQE_QP = 0, /* u32; The queue pair. */
     RNIC_CQE_COOKIE = 4, /* u32; Of the work entry or command. */
     RNIC_CQE_LENGTH = 8, /* u32; Bytes moved. */
-    RNIC_CQE_IMMEDIATE = 12, /* u32; Immediate data, if the flag says so. */
+    /* u32; Immediate data, or the lower half of a time, if a flag says so. */
+    RNIC_CQE_IMMEDIATE = 12,
     /* u8; The completed entry's OPCODE, or DRAINED; of a command the low byte of its OPCODE. */
     RNIC_CQE_OPCODE = 16,
     RNIC_CQE_FLAGS = 17, /* u8; Bits of CQE_FLAG. */
     RNIC_CQE_STATUS = 18, /* u16; A value of STATUS. */
     /* u32; Of a command: its result. Of work: the running index behind the entry in its queue. */
     RNIC_CQE_INFO = 20,
-    RNIC_CQE_ZERO = 24, /* u32; Zero. */
+    /* u32; The upper half of a time, with the flag TIME; otherwise zero. */
+    RNIC_CQE_TIME_HIGH = 24,
     /*
      * u32; The entry's running index in the ring, plus 1: the entry is there when this word says
      * so. Stored alone, last, with release order.
@@ -514,8 +520,18 @@ enum {
 /* Reliability of a queue pair. */
 enum {
     RNIC_LEVEL_UNRELIABLE = 0,
-    RNIC_LEVEL_DELIVERY = 1,
-    RNIC_LEVEL_RECEPTION = 2
+    RNIC_LEVEL_DELIVERY = 1, /* Reliable Delivery */
+    RNIC_LEVEL_RECEPTION = 2, /* Reliable Reception */
+    RNIC_LEVEL_RAW = 3 /* Ethernet frames, without a peer; where CAPS.RAW is set. */
+};
+
+/*
+ * Bits of RIGHTS of a raw queue pair: which frames it takes, beside those for the card's own
+ * address.
+ */
+enum {
+    RNIC_FILTER_MULTICAST = 1, /* Frames for groups, and for all. */
+    RNIC_FILTER_PROMISCUOUS = 2 /* All frames. */
 };
 
 /* Bits of rights. */
@@ -572,7 +588,9 @@ enum {
 /* Bits of FLAGS of a completion entry. */
 enum {
     RNIC_CQE_FLAG_IMMEDIATE = 1, /* IMMEDIATE is valid. */
-    RNIC_CQE_FLAG_RDMA = 2 /* A receive that an RDMA Write with immediate data completed. */
+    RNIC_CQE_FLAG_RDMA = 2, /* A receive that an RDMA Write with immediate data completed. */
+    /* Of a raw queue pair: IMMEDIATE and TIME_HIGH are a time of the card in nanoseconds. */
+    RNIC_CQE_FLAG_TIME = 4
 };
 
 /* How a work entry or command ended. */

@@ -319,6 +319,8 @@ Completion read_completion(const std::uint8_t *from, bool big)
     c.flags = from[RNIC_CQE_FLAGS];
     c.status = rnic_get16(from + RNIC_CQE_STATUS, big);
     c.info = rnic_get32(from + RNIC_CQE_INFO, big);
+    const std::uint64_t high = rnic_get32(from + RNIC_CQE_TIME_HIGH, big);
+    c.time = (c.flags & RNIC_CQE_FLAG_TIME) != 0 ? high << 32 | c.immediate : 0;
     return c;
 }
 

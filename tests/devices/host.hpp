@@ -85,6 +85,7 @@ private:
 struct Completion {
     std::uint32_t qp = 0, cookie = 0, length = 0, immediate = 0, info = 0;
     unsigned opcode = 0, flags = 0, status = 0;
+    std::uint64_t time = 0; ///< with the flag TIME
 };
 struct Event {
     unsigned kind = 0, code = 0, peer_fn = 0;

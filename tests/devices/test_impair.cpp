@@ -204,6 +204,30 @@ TEST_CASE("a rate lets frames through one after the other, and loses what exceed
     CHECK(fate.due[0] == 9000000 + 800000 + 5000);
 }
 
+TEST_CASE("a frame has room from the time on that is foretold, and not before", "[impair]")
+{
+    rnic_impair_config config{};
+    config.rate = GENERATE(std::uint64_t{1000000}, std::uint64_t{10000000000}, std::uint64_t{0});
+    config.queue = GENERATE(1u, 3000u, 100000u);
+    rnic_impair impair;
+    rnic_impair_init(&impair, &config);
+    std::uint64_t now = 1000;
+    for (unsigned i = 0; i < 200; ++i) {
+        const std::uint32_t bytes = 60 + i * 37 % 1454;
+        const std::uint64_t room = rnic_impair_room(&impair, bytes);
+        rnic_fate fate;
+        if (room > now) {
+            rnic_impair copy = impair;
+            rnic_impair_decide(&copy, room - 1, bytes, &fate);
+            REQUIRE(fate.overflow);
+            now = room;
+        }
+        rnic_impair_decide(&impair, now, bytes, &fate);
+        REQUIRE_FALSE(fate.overflow);
+    }
+    CHECK((now > 1000) == (config.rate != 0));
+}
+
 TEST_CASE("a corrupted frame is another one", "[impair]")
 {
     const rnic_impair_config config = parsed("corrupt=1,seed=5");

@@ -114,6 +114,7 @@ private:
     void later_window();
     void copy_to_window(unsigned fn, unsigned opcode, std::uint32_t at, std::uint32_t bytes);
     void bad_frame();
+    void bad_raw();
 
     Input &input_;
     rnic_card card_{};
@@ -175,7 +176,8 @@ void Scene::interrupt(void *context, unsigned fn, unsigned vector)
 
 void Scene::transmit(void *, const std::uint8_t *frame, std::uint32_t bytes)
 {
-    FUZZ_CHECK(bytes >= 66);
+    const bool is_efe = frame[12] == 0x88 && frame[13] == 0xB5; // else it is of a raw queue pair
+    FUZZ_CHECK(bytes >= (is_efe ? 66u : 14u) && bytes <= 14 + 4 + 576);
     FUZZ_CHECK(std::memcmp(frame, kMac, 6) != 0); // else it was for this card
 }
 
@@ -317,6 +319,7 @@ Scene::Scene(Input &input) : input_(input)
     config.sram_bytes = kDeviceBytes - kDram;
     std::memcpy(config.mac, kMac, 6);
     config.seed = 1;
+    config.raw[0] = 1u << kBad;
     rnic_card_init(&card_, whole_area.get(rnic_card_bytes(&config)), &config, &host, this);
     for (unsigned fn = 0; fn < kFunctions; ++fn) {
         fns_[fn].bar2 = all_bar2[fn].get(RNIC_BAR2_BYTES);
@@ -496,10 +499,61 @@ void Scene::bad_frame()
     rnic_card_receive(&card_, frame, bytes);
 }
 
+/** A raw queue pair, its states, its entries, and frames that come to it. */
+void Scene::bad_raw()
+{
+    Function &f = fns_[kBad];
+    const std::uint32_t what = input_.number(1) % 4;
+    std::uint8_t entry[64] = {};
+    if (what == 0) { // posts are its own from now on
+        entry[0] = RNIC_COMMAND_CREATE_QP;
+        entry[RNIC_CMD_QP_LEVEL] = RNIC_LEVEL_RAW;
+        entry[RNIC_CMD_QP_RIGHTS] = static_cast<std::uint8_t>(input_.number(1) % 4);
+        rnic_put32(entry + RNIC_CMD_QP_DOMAIN, 1, false);
+        rnic_put32(entry + RNIC_CMD_QP_SEND_CQ, f.cq, false);
+        rnic_put32(entry + RNIC_CMD_QP_RECV_CQ, f.cq, false);
+        f.qp = execute(kBad, entry);
+        f.sends = f.receives = 0;
+        for (unsigned queue = 0; queue < 2; ++queue) {
+            std::uint8_t ring[64] = {RNIC_COMMAND_SET_RING};
+            ring[RNIC_CMD_OBJECT_KIND] = static_cast<std::uint8_t>(queue);
+            ring[RNIC_CMD_RING_LOG2] = kLog2;
+            rnic_put32(ring + RNIC_CMD_OBJECT, f.qp, false);
+            rnic_put64(ring + RNIC_CMD_RING_BASE, queue == 0 ? kSends : kReceives, false);
+            execute(kBad, ring);
+        }
+    }
+    if (what <= 1) {
+        std::uint8_t state[64] = {RNIC_COMMAND_MODIFY_QP};
+        state[RNIC_CMD_QP_STATE] =
+            static_cast<std::uint8_t>(what == 0 ? unsigned{RNIC_QP_STATE_CONNECTED} : input_.number(1) % 6);
+        rnic_put32(state + RNIC_CMD_OBJECT, f.qp, false);
+        execute(kBad, state);
+    } else if (what == 2) {
+        const bool receive = input_.number(1) % 2 != 0;
+        const std::uint32_t length = input_.number(2) % 700;
+        entry[RNIC_WQE_OPCODE] = receive ? RNIC_WORK_RECEIVE : RNIC_WORK_SEND;
+        rnic_put16(entry + RNIC_WQE_SEGMENTS, 1, false);
+        rnic_put32(entry + RNIC_WQE_LENGTH, length, false);
+        rnic_put64(entry + RNIC_WQE_REMOTE_ADDRESS, input_.number(2) * std::uint64_t{1000}, false);
+        rnic_put64(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_ADDRESS, kPlay + input_.number(1), false);
+        rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_LENGTH, length, false);
+        rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_STAG, f.tag, false);
+        post(kBad, entry, receive);
+    } else {
+        std::uint8_t frame[720] = {};
+        const std::uint32_t bytes = input_.number(2) % 700;
+        std::memcpy(frame, kMac, 6);
+        frame[12] = 8;
+        input_.fill(frame + input_.number(1) % 15, bytes);
+        rnic_card_receive(&card_, frame, bytes);
+    }
+}
+
 void Scene::step()
 {
     Function &bad = fns_[kBad];
-    const std::uint32_t what = input_.number(1) % 17;
+    const std::uint32_t what = input_.number(1) % 18;
     if (what == 0) {
         const std::uint32_t offset = input_.number(2);
         rnic_card_bar_write(&card_, kBad, 0, offset, 4, input_.number(4));
@@ -553,6 +607,8 @@ void Scene::step()
         bad_window();
     } else if (what == 16) {
         later_window();
+    } else if (what == 17) {
+        bad_raw();
     } else {
         bad_command();
     }

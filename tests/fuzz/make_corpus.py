@@ -331,7 +331,7 @@ EFE = {
 # --- the card: steps of a driver that does anything, each an opcode and its arguments --------------------------------------
 
 (REGISTER, CONFIG, MEMORY, QP_DOORBELL, CQ_DOORBELL, BUS, PASS, FAIL_DMA, WORK, FRAME, CARD_RESET, SLEEP, READ,
- COMMAND, DEVICE_STORE, WINDOW_STORE, WINDOW_LATER) = (bytes([step]) for step in range(17))
+ COMMAND, DEVICE_STORE, WINDOW_STORE, WINDOW_LATER, RAW_QP) = (bytes([step]) for step in range(18))
 SEND, WRITE, RDMA_READ, RECEIVE = 1, 2, 3, 16
 
 
@@ -349,6 +349,15 @@ def window(opcode, length, flags=0, which=0, right=True, payload=b'window', cook
 def window_later(transactions, at, stored):
     """Stores to windows when so many more transactions have been."""
     return WINDOW_LATER + bytes([transactions - 1]) + struct.pack('>H', at) + bytes([len(stored)]) + stored
+
+
+def raw_work(receive, length, launch=0, at=0):
+    return RAW_QP + bytes([2, receive]) + struct.pack('>HHB', length, launch, at)
+
+
+def raw_frame(length, behind=b''):
+    """A frame that comes by the wire; `behind` replaces what is behind the EtherType."""
+    return RAW_QP + b'\3' + struct.pack('>HB', length, 14) + behind + bytes(length - len(behind))
 
 
 def card_command(opcode, thing=0, fields=b'', kind=0):
@@ -404,6 +413,11 @@ CARD = {
                               work(SEND, 60) + some_time()
                               for n, (after, at, stored) in enumerate(((1, 0, b'\x09\0\0\0'), (1, 4, b'\x0a\0\0\0'), (1, 8, b'\xff\xff'),
                                                                        (2, 48, bytes(64)), (1, 40, b'\xff' * 4), (1, 10, b'\x03')))),
+    'raw': RAW_QP + b'\0\3' + b''.join(raw_work(True, n) for n in (600, 20, 0)) + raw_frame(60) + raw_frame(600) + raw_frame(14) +
+           raw_frame(100, b'missed') + b''.join(raw_work(False, n) for n in (14, 590, 594, 595, 13)) + some_time() +
+           raw_work(False, 100, 65000) + raw_work(False, 60) + some_time() + RAW_QP + b'\1\3' + some_time() + RAW_QP + b'\1\4' +
+           RAW_QP + b'\1\0' + RAW_QP + b'\1\2' + raw_work(False, 100) + FAIL_DMA + b'\5' + some_time() + RAW_QP + b'\0\0' +
+           raw_work(False, 100, 1) + CARD_RESET + raw_frame(60),
     'device-memory': DEVICE_STORE + b'\0\0\x20' + bytes(range(32)) + work(RECEIVE, 3000, tag=128, at=8000) +
                      work(SEND, 3000, tag=128) + work(WRITE, 4000, remote_tag=128, tag=128, at=9000) +
                      work(RDMA_READ, 4000, remote_tag=128, at=0x1000) + some_time() +

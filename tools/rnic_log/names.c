@@ -191,6 +191,8 @@ const struct log_register log_registers[] = {
     {"WAKES_HI", 0x15C, LOG_MAY_READ},
     {"COST_NS_LO", 0x160, LOG_MAY_READ},
     {"COST_NS_HI", 0x164, LOG_MAY_READ},
+    {"RAW_MISSED_LO", 0x168, LOG_MAY_READ},
+    {"RAW_MISSED_HI", 0x16C, LOG_MAY_READ},
 };
 const unsigned log_register_count = sizeof(log_registers) / sizeof(log_registers[0]);
 

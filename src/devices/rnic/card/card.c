@@ -15,6 +15,7 @@
 #include "devices/rnic/card/interrupt.h"
 #include "devices/rnic/card/pbl.h"
 #include "devices/rnic/card/qp.h"
+#include "devices/rnic/card/raw.h"
 #include "devices/rnic/card/record.h"
 #include "devices/rnic/card/reset.h"
 #include "devices/rnic/card/schedule.h"
@@ -53,6 +54,7 @@ static uint64_t lay_out(struct rnic_state *state)
     state->fns = part(&end, config->functions, sizeof(struct rnic_fn));
     state->qp_rows = part(&end, config->qps, sizeof(struct rnic_qp));
     state->inbound_rows = part(&end, config->qps, RNIC_READ_SLOTS * sizeof(struct rnic_inbound));
+    state->raw_rows = part(&end, 1, rnic_raw_bytes(config));
     state->cq_rows = part(&end, config->cqs, sizeof(struct rnic_cq));
     state->mr_rows = part(&end, config->stags, sizeof(struct rnic_mr));
     state->pbl_rows = part(&end, config->pbl_entries, sizeof(uint64_t));
@@ -94,6 +96,7 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     state->link_up = true;
     state->interrupt_due = UINT64_MAX;
     state->control_due = UINT64_MAX;
+    state->raw_due = UINT64_MAX;
     rnic_cost_init(card);
     rnic_pbl_init(card);
     rnic_wire_init(card);
@@ -341,6 +344,7 @@ static void look_around(struct rnic_card *card)
     }
     rnic_interrupt_advance(card);
     rnic_qp_advance(card);
+    rnic_raw_advance(card);
     rnic_cost_end(card);
 }
 
@@ -383,6 +387,7 @@ uint64_t rnic_card_deadline(const struct rnic_card *card)
     uint64_t due = state->kick || sends ? 0 : state->interrupt_due;
     due = min_deadline(due, rnic_cost_deadline(card));
     due = min_deadline(due, state->control_due);
+    due = min_deadline(due, state->raw_due);
     due = min_deadline(due, rnic_wire_deadline(card));
     due = min_deadline(due, rnic_qp_deadline(card));
     due = min_deadline(due, rnic_fault_deadline(card));

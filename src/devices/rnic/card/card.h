@@ -52,6 +52,7 @@ struct rnic_card_config {
     /* device memory of each function, BAR4; both 0: there is none */
     uint32_t dram_bytes;
     uint32_t sram_bytes;
+    uint64_t raw[RNIC_CARD_MAX_FUNCTIONS / 64]; /* a bit for each function that may have raw queue pairs */
     enum rnic_card_profile profile;
     /* true: the time of the protocol's timers includes the costs; false: costs are only added up */
     bool simulated;

@@ -4,6 +4,7 @@
 
 #include "devices/rnic/card/faults.h"
 #include "devices/rnic/card/interrupt.h"
+#include "devices/rnic/card/raw.h"
 #include "devices/rnic/card/reset.h"
 #include "devices/rnic/card/wire.h"
 
@@ -23,10 +24,11 @@ static uint32_t read_identity(const struct rnic_card *card, unsigned fn, uint32_
     case RNIC_REG_ID:
         return RNIC_ID_VALUE;
     case RNIC_REG_VERSION:
-        return 0x00010001;
+        return 0x00010002;
     case RNIC_REG_CAPS:
         return RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_BOTF |
-               (rnic_card_bar4_bytes(config) > 0 ? (uint32_t)RNIC_CAPS_DEVICE_MEMORY : 0);
+               (rnic_card_bar4_bytes(config) > 0 ? (uint32_t)RNIC_CAPS_DEVICE_MEMORY : 0) |
+               (rnic_raw_allows(config, fn) ? (uint32_t)RNIC_CAPS_RAW : 0);
     case RNIC_REG_DRAM_BYTES:
         return config->dram_bytes;
     case RNIC_REG_SRAM_BYTES:

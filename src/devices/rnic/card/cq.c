@@ -31,6 +31,7 @@ bool rnic_completion_write(struct rnic_card *card, unsigned fn, uint32_t object,
     entry[RNIC_CQE_FLAGS] = completion->flags;
     rnic_put16(entry + RNIC_CQE_STATUS, completion->status, big);
     rnic_put32(entry + RNIC_CQE_INFO, completion->info, big);
+    rnic_put32(entry + RNIC_CQE_TIME_HIGH, completion->time_high, big);
     return rnic_dma_write(card, fn, object, completion_at(ring, index), entry, sizeof(entry));
 }
 

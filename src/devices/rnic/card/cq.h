@@ -12,6 +12,7 @@ struct rnic_completion {
     uint32_t cookie;
     uint32_t length;
     uint32_t immediate;
+    uint32_t time_high;
     uint32_t info;
     uint16_t status;
     uint8_t opcode;

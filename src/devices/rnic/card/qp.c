@@ -14,6 +14,7 @@
 #include "devices/rnic/card/flow.h"
 #include "devices/rnic/card/list.h"
 #include "devices/rnic/card/numbers.h"
+#include "devices/rnic/card/raw.h"
 #include "devices/rnic/card/request.h"
 #include "devices/rnic/card/schedule.h"
 #include "devices/rnic/card/window.h"
@@ -57,6 +58,10 @@ void rnic_qp_attach(struct rnic_card *card, uint32_t qp, uint32_t flow)
 void rnic_qp_detach(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
+    if (row->level == RNIC_LEVEL_RAW) {
+        rnic_raw_close(card, qp);
+        return;
+    }
     if (row->flow == 0) {
         rnic_list_remove(card, &rnic_state(card)->lost, RNIC_LIST_RUN, qp);
         return;
@@ -139,7 +144,8 @@ void rnic_qp_stop(struct rnic_card *card, uint32_t qp)
 void rnic_qp_check_closing(struct rnic_card *card, uint32_t qp)
 {
     const struct rnic_qp *row = rnic_qp(card, qp);
-    bool owes = row->ack_due || row->reads_in != 0; /* to the peer, for what came before */
+    /* to the peer, for what came before, or a raw frame to the wire */
+    bool owes = row->ack_due || row->reads_in != 0 || rnic_raw_owes(card, qp);
     if (row->state == RNIC_QP_STATE_CLOSING && row->requests == 0 && row->sq.next == row->closing_at &&
         !owes) {
         rnic_qp_stop(card, qp);

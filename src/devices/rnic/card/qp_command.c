@@ -7,6 +7,7 @@
 #include "devices/rnic/card/list.h"
 #include "devices/rnic/card/numbers.h"
 #include "devices/rnic/card/qp.h"
+#include "devices/rnic/card/raw.h"
 #include "devices/rnic/card/schedule.h"
 
 enum {
@@ -26,7 +27,13 @@ static bool owns(const struct rnic_card *card, const struct rnic_command *comman
 
 /* --- CREATE_QP, DESTROY_QP, QUERY_QP --- */
 
-static bool read_qp(const struct rnic_command *command, struct rnic_qp *row)
+static bool is_level(const struct rnic_card *card, unsigned fn, uint8_t level)
+{
+    return level <= RNIC_LEVEL_RECEPTION ||
+           (level == RNIC_LEVEL_RAW && rnic_raw_allows(&rnic_state(card)->config, fn));
+}
+
+static bool read_qp(const struct rnic_card *card, const struct rnic_command *command, struct rnic_qp *row)
 {
     row->fn = (uint16_t)command->fn;
     row->realm = rnic_command16(command, RNIC_CMD_QP_REALM);
@@ -35,7 +42,7 @@ static bool read_qp(const struct rnic_command *command, struct rnic_qp *row)
     row->domain = rnic_command32(command, RNIC_CMD_QP_DOMAIN);
     row->send_cq = rnic_command32(command, RNIC_CMD_QP_SEND_CQ);
     row->recv_cq = rnic_command32(command, RNIC_CMD_QP_RECV_CQ);
-    return row->level <= RNIC_LEVEL_RECEPTION && (row->rights & ~RIGHTS) == 0;
+    return is_level(card, command->fn, row->level) && (row->rights & ~RIGHTS) == 0;
 }
 
 uint16_t rnic_qp_create(struct rnic_card *card, struct rnic_command *command)
@@ -43,7 +50,7 @@ uint16_t rnic_qp_create(struct rnic_card *card, struct rnic_command *command)
     struct rnic_state *state = rnic_state(card);
     struct rnic_qp row = {0};
     uint32_t qp;
-    if (!read_qp(command, &row)) {
+    if (!read_qp(card, command, &row)) {
         return RNIC_STATUS_INVALID;
     }
     if (!rnic_numbers_owns(card, &state->cqs, command->fn, row.send_cq) ||
@@ -117,8 +124,9 @@ uint16_t rnic_qp_set_ring(struct rnic_card *card, struct rnic_command *command)
 static bool good_changes(const struct rnic_command *command, const struct rnic_qp *row)
 {
     uint8_t change = command->bytes[RNIC_CMD_QP_CHANGE];
-    bool level =
-        command->bytes[RNIC_CMD_QP_LEVEL] <= RNIC_LEVEL_RECEPTION && row->state == RNIC_QP_STATE_IDLE;
+    uint8_t to = command->bytes[RNIC_CMD_QP_LEVEL];
+    bool raw = to == RNIC_LEVEL_RAW || row->level == RNIC_LEVEL_RAW;
+    bool level = row->state == RNIC_QP_STATE_IDLE && (raw ? to == row->level : to <= RNIC_LEVEL_RECEPTION);
     return (change & ~CHANGES) == 0 &&
            ((change & CHANGE_RIGHTS) == 0 || (command->bytes[RNIC_CMD_QP_RIGHTS] & ~RIGHTS) == 0) &&
            ((change & CHANGE_LEVEL) == 0 || level);
@@ -136,6 +144,17 @@ static void apply_changes(const struct rnic_command *command, struct rnic_qp *ro
     if ((change & CHANGE_LEVEL) != 0) {
         row->level = command->bytes[RNIC_CMD_QP_LEVEL];
     }
+}
+
+/* IDLE to RECEIVE or CONNECTED without a peer. */
+static uint16_t begin_raw(struct rnic_card *card, uint32_t qp, uint8_t state)
+{
+    if (!rnic_raw_open(card, qp)) {
+        return RNIC_STATUS_NO_ROOM;
+    }
+    rnic_qp(card, qp)->state = state;
+    rnic_schedule(card, qp);
+    return RNIC_STATUS_OK;
 }
 
 /* IDLE to RECEIVE or CONNECTED: the peer is known from now on. */
@@ -211,7 +230,7 @@ static uint16_t to_state(struct rnic_card *card, const struct rnic_command *comm
     struct rnic_qp *row = rnic_qp(card, qp);
     uint8_t from = row->state;
     if (from == RNIC_QP_STATE_IDLE && (to == RNIC_QP_STATE_RECEIVE || to == RNIC_QP_STATE_CONNECTED)) {
-        return meet_peer(card, command, to);
+        return row->level == RNIC_LEVEL_RAW ? begin_raw(card, qp, to) : meet_peer(card, command, to);
     }
     if (from == RNIC_QP_STATE_RECEIVE && to == RNIC_QP_STATE_CONNECTED) {
         row->state = to;

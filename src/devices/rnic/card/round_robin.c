@@ -5,6 +5,7 @@
 #include "devices/rnic/card/error.h"
 #include "devices/rnic/card/list.h"
 #include "devices/rnic/card/qp.h"
+#include "devices/rnic/card/raw.h"
 #include "devices/rnic/card/reads.h"
 #include "devices/rnic/card/requester.h"
 
@@ -62,10 +63,10 @@ static uint32_t run_lost(struct rnic_card *card, uint32_t most)
     return done;
 }
 
-uint32_t rnic_round_robin_run(struct rnic_card *card, uint32_t most)
+static uint32_t run_functions(struct rnic_card *card, uint32_t most)
 {
     const struct rnic_state *state = rnic_state(card);
-    uint32_t done = run_lost(card, most);
+    uint32_t done = 0;
     while (done < most && state->first_fn != 0) {
         unsigned fn = rnic_schedule_pop_fn(card);
         const struct rnic_fn *f = rnic_fn(card, fn);
@@ -79,4 +80,15 @@ uint32_t rnic_round_robin_run(struct rnic_card *card, uint32_t most)
         }
     }
     return done;
+}
+
+/* Where raw queue pairs have something to send, they and the flows begin by turns. */
+uint32_t rnic_round_robin_run(struct rnic_card *card, uint32_t most)
+{
+    struct rnic_state *state = rnic_state(card);
+    uint32_t done = run_lost(card, most);
+    state->raw_first = state->raw_ready != 0 && !state->raw_first;
+    done += state->raw_first ? rnic_raw_run(card, most - done) : 0;
+    done += run_functions(card, most - done);
+    return done + rnic_raw_run(card, most - done);
 }

@@ -74,6 +74,8 @@ void rnic_schedule(struct rnic_card *card, uint32_t qp)
     if (row->flow != 0) {
         rnic_list_append(card, &rnic_flow(card, row->flow - 1)->run, RNIC_LIST_RUN, qp);
         rnic_schedule_flow(card, row->flow - 1);
+    } else if (row->raw != 0) {
+        rnic_state(card)->raw_ready |= 1u << (row->raw - 1u);
     }
 }
 

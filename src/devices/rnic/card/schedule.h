@@ -29,7 +29,8 @@ void rnic_schedule_revive(struct rnic_card *card);
 /* Whether anything is to be sent and can be. */
 static inline bool rnic_schedule_any(const struct rnic_card *card)
 {
-    return rnic_state(card)->first_fn != 0 || rnic_state(card)->lost.first != 0;
+    const struct rnic_state *state = rnic_state(card);
+    return state->first_fn != 0 || state->lost.first != 0 || state->raw_ready != 0;
 }
 
 #endif

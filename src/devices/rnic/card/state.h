@@ -29,7 +29,9 @@ enum {
     RNIC_REQUESTS = 1024, /* entries of send queues under way, for each function */
     RNIC_REQUESTS_OF_QP = 128,
     RNIC_TERMINATE_BYTES = 56,
-    RNIC_BUDGET = 256 /* frames, turns and commands of one rnic_card_advance() */
+    RNIC_RAW_QPS = 16,     /* raw queue pairs of the card that are not IDLE */
+    RNIC_RAW_FRAME = 9024, /* room for the longest frame */
+    RNIC_BUDGET = 256      /* frames, turns and commands of one rnic_card_advance() */
 };
 
 /* --- lists of queue pairs --- */
@@ -181,7 +183,8 @@ struct rnic_qp {
     uint8_t first_out;
     uint16_t generation; /* of outbound slots */
     uint16_t window;     /* plus 1; 0: none */
-    uint16_t reserved16[3];
+    uint16_t raw;        /* its row of the raw queue pairs, plus 1; 0: it has none */
+    uint16_t reserved16[2];
     uint64_t closing;    /* CLOSING: ends then at the latest */
     uint32_t closing_at; /* CLOSING: running index behind the last entry that is executed */
     struct rnic_ring sq;
@@ -214,6 +217,16 @@ struct rnic_qp {
         struct rnic_work receive;
         uint8_t bytes[RNIC_TERMINATE_BYTES]; /* in ERROR: the Terminate */
     } in;
+};
+
+/* A raw queue pair that is not IDLE, and the frame of its oldest entry. */
+struct rnic_raw {
+    uint32_t qp; /* plus 1; 0: the row is free */
+    uint8_t has; /* `work` was copied, and its frame was not sent */
+    uint8_t reserved[3];
+    uint64_t due; /* nothing of it is done until then; UINT64_MAX: it does not wait for a time */
+    struct rnic_work work;
+    uint8_t frame[RNIC_RAW_FRAME];
 };
 
 /* An RDMA Read that a peer has asked for. A table of its own: queue pairs that are not read touch
@@ -314,6 +327,7 @@ enum rnic_counter {
     RNIC_COUNT_COMMANDS,
     RNIC_COUNT_WAKES,
     RNIC_COUNT_COST_NS,
+    RNIC_COUNT_RAW_MISSED,
     RNIC_COUNTERS
 };
 
@@ -415,8 +429,9 @@ struct rnic_state {
     uint8_t link_up;
     uint8_t removed; /* a fault: registers read all ones */
     uint8_t sleeping;
-    uint8_t engine; /* whose operation this is; RNIC_ENGINES: none's */
-    uint8_t reserved8[7];
+    uint8_t engine;    /* whose operation this is; RNIC_ENGINES: none's */
+    uint8_t raw_first; /* the last turns began with raw queue pairs */
+    uint8_t reserved8[6];
     struct rnic_numbers qps;
     struct rnic_numbers cqs;
     struct rnic_numbers mrs;
@@ -431,7 +446,14 @@ struct rnic_state {
     uint16_t last_fn;
     uint32_t cut;      /* functions whose flows are to be ended, because they are catastrophic */
     uint32_t lost_fns; /* functions that a fault has reset */
+    /* raw queue pairs by their rows, a bit each: those with something to do, and those that wait
+     * until the switch has handed out frames */
+    uint32_t raw_ready;
+    uint32_t raw_blocked;
+    uint32_t raw_users; /* how many rows are taken */
+    uint32_t raw_next;  /* the row that has the next turn */
     uint32_t reserved;
+    uint64_t raw_due; /* when the first of those that wait for a time may go on */
     uint32_t wire_mbits;
     uint32_t last_sender; /* the function whose frame EFE has sent last */
     uint32_t next_claim;  /* the row of the next claim, which is the oldest */
@@ -442,6 +464,7 @@ struct rnic_state {
     uint64_t fns;
     uint64_t qp_rows;
     uint64_t inbound_rows;
+    uint64_t raw_rows;
     uint64_t cq_rows;
     uint64_t mr_rows;
     uint64_t pbl_rows;  /* uint64_t each: a page's address, or of a free block its links */
@@ -478,6 +501,10 @@ static inline struct rnic_inbound *rnic_inbound(const struct rnic_card *card, ui
 {
     return (struct rnic_inbound *)rnic_at(card, rnic_state(card)->inbound_rows) +
            (size_t)qp * RNIC_READ_SLOTS + slot % RNIC_READ_SLOTS;
+}
+static inline struct rnic_raw *rnic_raw(const struct rnic_card *card, uint32_t index)
+{
+    return (struct rnic_raw *)rnic_at(card, rnic_state(card)->raw_rows) + index;
 }
 static inline struct rnic_cq *rnic_cq(const struct rnic_card *card, uint32_t cq)
 {

@@ -58,6 +58,9 @@ uint16_t rnic_window_assign(struct rnic_card *card, struct rnic_command *command
         return RNIC_STATUS_NO_OBJECT;
     }
     struct rnic_qp *row = rnic_qp(card, command->object);
+    if (row->level == RNIC_LEVEL_RAW) {
+        return RNIC_STATUS_INVALID;
+    }
     if (row->window == 0) {
         if (!take_window(rnic_fn(card, command->fn), &window)) {
             return RNIC_STATUS_NO_ROOM;

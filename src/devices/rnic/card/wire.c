@@ -16,6 +16,7 @@
 #include "devices/rnic/card/flow.h"
 #include "devices/rnic/card/list.h"
 #include "devices/rnic/card/message.h"
+#include "devices/rnic/card/raw.h"
 #include "devices/rnic/card/requester.h"
 #include "devices/rnic/card/responder.h"
 #include "devices/rnic/card/schedule.h"
@@ -97,13 +98,11 @@ uint32_t rnic_wire_mbits(const struct rnic_card *card)
 
 /* --- down --- */
 
-static void tell_frame(struct rnic_card *card, enum rnic_transaction_kind kind, const uint8_t *frame,
-                       uint32_t bytes)
+static void tell_frame(struct rnic_card *card, enum rnic_transaction_kind kind, unsigned fn,
+                       const uint8_t *frame, uint32_t bytes)
 {
-    uint16_t fn = bytes < EFE_PAYLOAD_AT
-                      ? RNIC_FUNCTION_ADAPTER
-                      : vipl_get16(frame + (kind == RNIC_TRANSACTION_FRAME_SENT ? FROM_FN_AT : TO_FN_AT));
-    rnic_transact(card, (struct rnic_transaction){.kind = kind, .fn = fn, .bytes = bytes, .data = frame});
+    rnic_transact(card,
+                  (struct rnic_transaction){.kind = kind, .fn = (uint16_t)fn, .bytes = bytes, .data = frame});
 }
 
 void rnic_wire_count(struct rnic_card *card)
@@ -127,7 +126,25 @@ static bool on_transmit(void *context, const uint8_t *frame, uint32_t bytes)
     if (!rnic_switch_send(&wire, now_of(card), rnic_cost_now(card), frame, bytes)) {
         return false;
     }
-    tell_frame(card, RNIC_TRANSACTION_FRAME_SENT, frame, bytes);
+    tell_frame(card, RNIC_TRANSACTION_FRAME_SENT, vipl_get16(frame + FROM_FN_AT), frame, bytes);
+    return true;
+}
+
+uint64_t rnic_wire_room(const struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
+{
+    struct rnic_switch wire = switch_of(card);
+    return rnic_switch_room(&wire, frame, bytes);
+}
+
+bool rnic_wire_send(struct rnic_card *card, unsigned fn, const uint8_t *frame, uint32_t bytes)
+{
+    struct rnic_switch wire = switch_of(card);
+    if (!rnic_switch_send_raw(&wire, now_of(card), rnic_cost_now(card), frame, bytes)) {
+        return false;
+    }
+    tell_frame(card, RNIC_TRANSACTION_FRAME_SENT, fn, frame, bytes);
+    rnic_count(card, fn, RNIC_COUNT_TX_FRAMES, 1);
+    rnic_count(card, fn, RNIC_COUNT_TX_BYTES, bytes);
     return true;
 }
 
@@ -148,7 +165,13 @@ static void on_arrive(void *context, const uint8_t *frame, uint32_t bytes)
 {
     struct rnic_card *card = context;
     struct efe efe = rnic_flow_efe(card);
-    tell_frame(card, RNIC_TRANSACTION_FRAME_RECEIVED, frame, bytes);
+    bool raw = rnic_raw_wants(card, frame, bytes);
+    unsigned fn = raw || bytes < EFE_PAYLOAD_AT ? RNIC_FUNCTION_ADAPTER : vipl_get16(frame + TO_FN_AT);
+    tell_frame(card, RNIC_TRANSACTION_FRAME_RECEIVED, fn, frame, bytes);
+    if (raw) {
+        rnic_raw_arrive(card, frame, bytes);
+        return;
+    }
     efe_receive(&efe, now_of(card), frame, bytes);
 }
 
@@ -157,8 +180,10 @@ void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t by
     struct rnic_state *state = rnic_state(card);
     struct rnic_switch wire = switch_of(card);
     if (state->link_up && !state->removed) {
-        /* in simulated time the frame waits for its turn in the receive engine */
-        if (!state->config.simulated || !rnic_switch_take(&wire, frame, bytes)) {
+        /* in simulated time the frame waits for its turn in the receive engine; a raw one always
+         * waits for the next advance, whose time its completion has */
+        bool waits = state->config.simulated || rnic_raw_wants(card, frame, bytes);
+        if (!waits || !rnic_switch_take(&wire, frame, bytes)) {
             on_arrive(card, frame, bytes);
         }
         state->kick = true;
@@ -296,6 +321,9 @@ uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most)
         rnic_cost_begin(card, RNIC_ENGINE_RECEIVE);
         done = rnic_switch_advance(&wire, now_of(card), most);
         rnic_cost_end(card);
+        if (done > 0) {
+            rnic_raw_unblock(card);
+        }
     }
     efe_unblock(&efe, now_of(card));
     rnic_wire_count(card);

@@ -16,6 +16,12 @@ void rnic_wire_impair(struct rnic_card *card, const struct rnic_impair_config *i
 void rnic_wire_enable(struct rnic_card *card, unsigned fn);
 void rnic_wire_reset(struct rnic_card *card, unsigned fn);
 
+/* Returns when the switch can take a frame of a raw queue pair without losing it. A time that is
+ * not later than the card's: now. UINT64_MAX: when it has handed out frames. */
+uint64_t rnic_wire_room(const struct rnic_card *card, const uint8_t *frame, uint32_t bytes);
+/* Sends a frame of a raw queue pair. Returns false if there is no room. */
+bool rnic_wire_send(struct rnic_card *card, unsigned fn, const uint8_t *frame, uint32_t bytes);
+
 /* Runs the switch and EFE: hands out frames, at most `most`, sends frames again, and finds lost
  * ones. Returns how many frames were handed out. */
 uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most);

@@ -15,6 +15,7 @@ enum {
     EFE_ETHERTYPE = 0x88B5, /* IEEE 802: local experimental 1 */
     EFE_VERSION = 1,
     EFE_ETHERNET_BYTES = 14, /* destination MAC, source MAC, EtherType */
+    EFE_TAG_BYTES = 4,       /* of a VLAN, which raw frames may have besides */
     EFE_HEADER_BYTES = 48,   /* what follows them */
     EFE_PAYLOAD_AT = EFE_ETHERNET_BYTES + EFE_HEADER_BYTES,
     EFE_CRC_BYTES = 4, /* directly behind the payload; Ethernet's padding comes after it */

@@ -6,11 +6,11 @@
 
 /* Ethernet's header has 14 bytes and EFE's 48: with two bytes in front, the payload begins at a
  * multiple of 64. */
-enum { PAD_BYTES = 2, ETHERNET_BYTES = 14, LINE_BYTES = 64 };
+enum { PAD_BYTES = 2, ETHERNET_BYTES = 14, TAG_BYTES = 4, LINE_BYTES = 64 };
 
 static uint32_t frames_stride(uint32_t mtu)
 {
-    return (PAD_BYTES + ETHERNET_BYTES + mtu + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    return (PAD_BYTES + ETHERNET_BYTES + TAG_BYTES + mtu + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
 static uint8_t *frames_buffer(struct rnic_frames *frames, uint32_t index)

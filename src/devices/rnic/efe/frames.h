@@ -21,7 +21,8 @@ struct rnic_frames {
     uint32_t unused[11];
 };
 
-/* A multiple of 64; a frame of `mtu` bytes behind its Ethernet header fits each buffer. */
+/* A multiple of 64; a frame of `mtu` bytes behind its Ethernet header and a VLAN's tag fits
+ * each buffer. */
 size_t rnic_frames_bytes(uint32_t count, uint32_t mtu);
 /* `frames`: rnic_frames_bytes() zeroed bytes, aligned to 64. */
 void rnic_frames_init(struct rnic_frames *frames, uint32_t count, uint32_t mtu);

@@ -265,6 +265,17 @@ static bool impair_queue(struct rnic_impair *impair, uint64_t now, uint32_t byte
     return true;
 }
 
+uint64_t rnic_impair_room(const struct rnic_impair *impair, uint32_t bytes)
+{
+    if (impair->config.rate == 0) {
+        return 0;
+    }
+    uint64_t takes = (uint64_t)bytes * 8 * SECOND_NS / impair->config.rate;
+    uint64_t queue_takes = (uint64_t)impair->config.queue * 8 * SECOND_NS / impair->config.rate;
+    uint64_t waits = queue_takes > takes ? queue_takes - takes : 0;
+    return impair->busy_until > waits ? impair->busy_until - waits : 0;
+}
+
 static uint64_t impair_delay(struct rnic_impair *impair)
 {
     const struct rnic_impair_config *config = &impair->config;

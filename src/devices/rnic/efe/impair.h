@@ -53,6 +53,8 @@ struct rnic_fate {
 
 void rnic_impair_init(struct rnic_impair *impair, const struct rnic_impair_config *config);
 void rnic_impair_decide(struct rnic_impair *impair, uint64_t now, uint32_t bytes, struct rnic_fate *out);
+/* Returns from when on rnic_impair_decide() lets a frame wait for the rate: 0: there is no rate. */
+uint64_t rnic_impair_room(const struct rnic_impair *impair, uint32_t bytes);
 void rnic_impair_corrupt(struct rnic_impair *impair, uint8_t *frame, uint32_t bytes);
 
 #endif

@@ -13,7 +13,9 @@
 
 enum {
     NONE = RNIC_NO_FRAME,
-    TO_FN_AT = 20, /* of a frame */
+    TYPE_AT = 12, /* of a frame */
+    TO_FN_AT = 20,
+    RAW_SHARE = 2, /* raw frames have at most one in this number of the buffers */
     QUEUE_MIN = 4  /* frames of a queue, however few buffers are free */
 };
 
@@ -227,7 +229,7 @@ static uint32_t frame_target(struct state *s, const uint8_t *frame)
     if (memcmp(frame, s->config.mac, sizeof s->config.mac) != 0) {
         return NONE;
     }
-    uint32_t fn = vipl_get16(frame + TO_FN_AT);
+    uint32_t fn = vipl_get16(frame + TYPE_AT) == EFE_ETHERTYPE ? vipl_get16(frame + TO_FN_AT) : EFE_ADAPTER;
     return fn < s->config.functions ? fn : s->config.functions;
 }
 
@@ -280,14 +282,20 @@ static void frame_impair(struct state *s, uint64_t ready, const uint8_t *frame, 
     }
 }
 
-bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
-                      uint32_t bytes)
+static bool is_frame_size(const struct state *s, uint32_t bytes)
+{
+    return bytes >= EFE_PAYLOAD_AT && bytes <= EFE_ETHERNET_BYTES + s->config.mtu;
+}
+
+static bool is_raw_size(const struct state *s, uint32_t bytes)
+{
+    return bytes >= EFE_ETHERNET_BYTES && bytes <= EFE_ETHERNET_BYTES + EFE_TAG_BYTES + s->config.mtu;
+}
+
+static bool frame_send(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
+                       uint32_t bytes)
 {
     struct state *s = state_of(sw);
-    if (bytes < EFE_PAYLOAD_AT || bytes > EFE_ETHERNET_BYTES + s->config.mtu) {
-        s->counters.lost++;
-        return true;
-    }
     uint32_t target = frame_target(s, frame);
     if (target != NONE && !queue_has_room(s, target)) {
         s->counters.refused++;
@@ -303,10 +311,47 @@ bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, uint64_t ready, cons
     return true;
 }
 
+bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
+                      uint32_t bytes)
+{
+    struct state *s = state_of(sw);
+    if (!is_frame_size(s, bytes)) {
+        s->counters.lost++;
+        return true;
+    }
+    return frame_send(sw, now, ready, frame, bytes);
+}
+
+bool rnic_switch_send_raw(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
+                          uint32_t bytes)
+{
+    struct state *s = state_of(sw);
+    if (!is_raw_size(s, bytes)) {
+        s->counters.lost++;
+        return true;
+    }
+    return frame_send(sw, now, ready, frame, bytes);
+}
+
+uint64_t rnic_switch_room(const struct rnic_switch *sw, const uint8_t *frame, uint32_t bytes)
+{
+    struct state *s = state_of(sw);
+    uint32_t target = frame_target(s, frame);
+    uint32_t free = s->config.frames - frames_of(s)->taken;
+    if (target != NONE && !queue_has_room(s, target)) {
+        return UINT64_MAX;
+    }
+    if (free <= s->config.frames / RAW_SHARE) {
+        return s->held_count > 0 ? heap_of(s)[0].due : UINT64_MAX;
+    }
+    return rnic_impair_room(&s->impair, bytes);
+}
+
 bool rnic_switch_take(struct rnic_switch *sw, const uint8_t *frame, uint32_t bytes)
 {
     struct state *s = state_of(sw);
-    if (bytes < EFE_PAYLOAD_AT || bytes > EFE_ETHERNET_BYTES + s->config.mtu) {
+    if (!(is_frame_size(s, bytes) ||
+          (is_raw_size(s, bytes) && vipl_get16(frame + TYPE_AT) != EFE_ETHERTYPE))) {
         return false;
     }
     uint32_t target = frame_target(s, frame);

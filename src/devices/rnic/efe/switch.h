@@ -68,9 +68,20 @@ void rnic_switch_impair(struct rnic_switch *sw, const struct rnic_impair_config 
 bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
                       uint32_t bytes);
 /*
+ * Takes a frame of a raw queue pair, which may be longer by a VLAN's tag and shorter than EFE's
+ * headers. What is for this adapter and not EFE's waits in the queue of the adapter itself.
+ */
+bool rnic_switch_send_raw(struct rnic_switch *sw, uint64_t now, uint64_t ready, const uint8_t *frame,
+                          uint32_t bytes);
+/* Returns from when on rnic_switch_send_raw() takes such a frame and does not lose it for want of
+ * room. Half of the buffers are for EFE alone. 0: at any time. UINT64_MAX: when frames have been
+ * handed out. */
+uint64_t rnic_switch_room(const struct rnic_switch *sw, const uint8_t *frame, uint32_t bytes);
+/*
  * Takes a frame that has come by the wire into the queue of its function, or of the adapter, from
  * which rnic_switch_advance() hands it out. Without a free buffer the frame is lost. Returns false,
- * and takes nothing, if the frame is longer than the MTU allows or shorter than its headers.
+ * and takes nothing, if the frame is longer than the MTU allows or shorter than its headers, EFE's
+ * included if it is EFE's.
  */
 bool rnic_switch_take(struct rnic_switch *sw, const uint8_t *frame, uint32_t bytes);
 /* Lets what is due leave or join its queue, then hands out at most `most` frames of the queues,
