@@ -31,6 +31,7 @@ const char rnic_options_help[] =
     "  --mtu BYTES        payload of a frame, 576 to 9000 (9000, or the wire's)\n"
     "  --dram BYTES       device memory of each function, a multiple of 4096 up to 1G; 0: none (16M)\n"
     "  --sram BYTES       low-latency device memory, up to 1M (16K)\n"
+    "  --raw N[,N]...     functions that may send and receive whole Ethernet frames (none)\n"
     "  --profile NAME     costs that are added up: none, expether2008, martini2002, modern, capture2020\n"
     "                     (none)\n"
     "  --seed NUMBER      of everything that is random about the card\n"
@@ -208,6 +209,27 @@ static bool set_stats(struct rnic_options *o, const char *value)
     o->asks_stats = true;
     return value == NULL || read_u32(value, 1, 3600, &o->stats_seconds);
 }
+/* Numbers with commas between them. */
+static bool set_raw(struct rnic_options *o, const char *value)
+{
+    uint64_t raw[RNIC_CARD_MAX_FUNCTIONS / 64] = {0};
+    const char *at = value;
+    do {
+        char digits[8];
+        uint64_t number;
+        size_t length = strcspn(at, ",");
+        snprintf(digits, sizeof(digits), "%.*s", (int)(length < sizeof(digits) ? length : sizeof(digits)),
+                 at);
+        if (length >= sizeof(digits) || !parse_number(digits, 0, RNIC_CARD_MAX_FUNCTIONS - 1, &number)) {
+            return false;
+        }
+        raw[number / 64] |= UINT64_C(1) << number % 64;
+        at += length;
+    } while (*at++ == ',');
+    memcpy(o->adapter.card.raw, raw, sizeof(raw));
+    return true;
+}
+
 static bool set_linger(struct rnic_options *o, const char *value)
 {
     o->adapter.lingers = value == NULL;
@@ -228,6 +250,7 @@ static const struct option known[] = {{"socket", set_socket, RNIC_OPTIONS_RUN, t
                                       {"mtu", set_mtu, RNIC_OPTIONS_RUN, true},
                                       {"dram", set_dram, RNIC_OPTIONS_RUN, true},
                                       {"sram", set_sram, RNIC_OPTIONS_RUN, true},
+                                      {"raw", set_raw, RNIC_OPTIONS_RUN, true},
                                       {"profile", set_profile, RNIC_OPTIONS_RUN, true},
                                       {"seed", set_seed, RNIC_OPTIONS_RUN, true},
                                       {"spin", set_spin, RNIC_OPTIONS_RUN, true},

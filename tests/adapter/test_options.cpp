@@ -46,9 +46,14 @@ TEST_CASE("options of vipl-rnicd say what the card is like and where it is serve
            adapter.card.seed == 16));
     CHECK((adapter.card.dram_bytes == 8u << 20 && adapter.card.sram_bytes == 4096));
     CHECK((adapter.spin_ns == 7000 && adapter.lingers && line.options.lifeline == 5));
-    REQUIRE(line.read({"--dram=1G", "--sram=1M", "--profile=capture2020"}) == RNIC_OPTIONS_RUN);
+    REQUIRE(line.read({"--dram=1G", "--sram=1M", "--profile=capture2020", "--raw=0,65,255"}) ==
+            RNIC_OPTIONS_RUN);
     CHECK((adapter.card.dram_bytes == 1u << 30 && adapter.card.sram_bytes == 1u << 20 &&
            adapter.card.profile == RNIC_PROFILE_CAPTURE_2020));
+    CHECK((adapter.card.raw[0] == 1 && adapter.card.raw[1] == 2 && adapter.card.raw[2] == 0 &&
+           adapter.card.raw[3] == std::uint64_t{1} << 63));
+    REQUIRE(line.read({"--raw", "7"}) == RNIC_OPTIONS_RUN); // and no others
+    CHECK((adapter.card.raw[0] == 128 && adapter.card.raw[1] == 0 && adapter.card.raw[3] == 0));
     REQUIRE(line.read({"--dram=0", "--sram=0"}) == RNIC_OPTIONS_RUN);
     CHECK((adapter.card.dram_bytes == 0 && adapter.card.sram_bytes == 0));
 }
@@ -97,6 +102,11 @@ TEST_CASE("wrong options are named, and nothing is served", "[options]")
           {"--socket", "/a", "--dram", "-4K"},
           {"--socket", "/a", "--dram", "18446744073709551616"},
           {"--socket", "/a", "--sram", "2M"},
+          {"--socket", "/a", "--raw", "256"},
+          {"--socket", "/a", "--raw", "1,"},
+          {"--socket", "/a", "--raw="},
+          {"--socket", "/a", "--raw", "1;2"},
+          {"--socket", "/a", "--raw", "000000000001"},
           {"--socket", "/a", "--linger=1"},
           {"--socket", "/a", "--lifeline=2"}}) {
         INFO((wrong.empty() ? "" : wrong.back()));

@@ -153,8 +153,15 @@ public:
             if (out.lost) {
                 return;
             }
-            const vipl_rnic_completion completion = {
-                u32(last(), RNIC_CMD_OBJECT), u32(last(), RNIC_CMD_COOKIE), 0, 0, 0, 0, out.status, out.info};
+            const vipl_rnic_completion completion = {u32(last(), RNIC_CMD_OBJECT),
+                                                     u32(last(), RNIC_CMD_COOKIE),
+                                                     0,
+                                                     0,
+                                                     0,
+                                                     0,
+                                                     out.status,
+                                                     out.info,
+                                                     0};
             write_completion(at(base(RNIC_REG_ANSWER_BASE_LO)) + place * std::size_t{RNIC_COMPLETION_BYTES},
                              executed_, completion);
             ++executed_;

@@ -100,8 +100,8 @@ struct Opened {
     /** The card completes the next entry of the completion queue. */
     void complete(std::uint8_t opcode, std::uint32_t index)
     {
-        vipl_rnic_completion c = {300,  9, 8, 7, opcode, RNIC_CQE_FLAG_IMMEDIATE, RNIC_STATUS_REMOTE_RECEIVE,
-                                  index};
+        vipl_rnic_completion c = {300,   9, 8, 7, opcode, RNIC_CQE_FLAG_IMMEDIATE, RNIC_STATUS_REMOTE_RECEIVE,
+                                  index, 0};
         fake.complete(cq_ring, cq_log2, completed++, c);
     }
     unsigned poll(unsigned most = 64)

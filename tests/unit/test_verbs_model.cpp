@@ -102,6 +102,16 @@ struct End {
         work.cookie = cookie;
         post(VIPL_RNIC_SQ, work, {at(offset, length)});
     }
+    /** A frame for the card itself, of a raw queue pair. */
+    void frame(std::uint32_t cookie, std::size_t offset, std::uint32_t length, std::uint64_t launch)
+    {
+        std::copy_n(vipl_rnic_query(rnic)->mac, 6, bytes.data() + offset);
+        vipl_rnic_work work = {};
+        work.opcode = RNIC_WORK_SEND;
+        work.cookie = cookie;
+        work.remote_address = launch;
+        post(VIPL_RNIC_SQ, work, {at(offset, length)});
+    }
     void rdma(std::uint8_t opcode, const End &peer, std::uint32_t length)
     {
         vipl_rnic_work work = {};
@@ -547,4 +557,41 @@ TEST_CASE("a child that is forked while its parent waits for the card leaves the
     CHECK(wait(&status) > 0);
     CHECK(status == 0);
     vipl_rnic_close(rnic);
+}
+
+TEST_CASE("raw queue pairs exchange frames, whose completions have the card's time", "[verbs]")
+{
+    End a(RNIC_LEVEL_RAW), b(RNIC_LEVEL_RAW);
+    CHECK((vipl_rnic_query(a.rnic)->features & RNIC_CAPS_RAW) != 0);
+    for (std::size_t i = 0; i < a.bytes.size(); ++i) {
+        a.bytes[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+    }
+    REQUIRE(vipl_rnic_modify_qp(&a.qp, RNIC_QP_STATE_CONNECTED, nullptr) == 0);
+    b.receive(70, 0, 2048);
+    b.receive(71, 2048, 2048);
+    b.receive(72, 4096, 100);
+    REQUIRE(vipl_rnic_modify_qp(&b.qp, RNIC_QP_STATE_CONNECTED, nullptr) == 0);
+    a.frame(1, 0, 1514, 0);
+    const vipl_rnic_completion first = a.next();
+    CHECK(first.status == RNIC_STATUS_OK);
+    CHECK(first.flags == RNIC_CQE_FLAG_TIME);
+    REQUIRE(first.time > 0);
+    const std::uint64_t launch = first.time + 20000000;
+    a.frame(2, 4096, 60, launch);
+    a.frame(3, 8192, 200, 0); // behind it
+    for (std::uint32_t cookie = 2; cookie <= 3; ++cookie) {
+        const vipl_rnic_completion sent = a.next();
+        CHECK(sent.cookie == cookie);
+        CHECK(sent.time >= launch);
+    }
+    const std::uint32_t lengths[] = {1514, 60, 100};
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        const vipl_rnic_completion came = b.next();
+        CHECK(came.cookie == 70 + i);
+        CHECK(came.length == lengths[i]);
+        CHECK(came.status == (i < 2 ? RNIC_STATUS_OK : RNIC_STATUS_LOCAL_LENGTH)); // the last one is cut
+        CHECK(came.time >= (i == 0 ? first.time : launch));
+        CHECK(std::equal(b.bytes.data() + i * 2048, b.bytes.data() + i * 2048 + lengths[i],
+                         a.bytes.data() + i * 4096));
+    }
 }

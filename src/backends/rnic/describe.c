@@ -42,6 +42,7 @@ static void features(VIPX_DEVICE_PROPERTIES *out, uint32_t set)
     } known[] = {{RNIC_CAPS_NEVER_SLEEPS, "never_sleeps"},
                  {RNIC_CAPS_BOTF, "botf"},
                  {RNIC_CAPS_AOTF, "aotf"},
+                 {RNIC_CAPS_RAW, "raw"},
                  {RNIC_CAPS_DEVICE_MEMORY, "device_memory"},
                  {RNIC_CAPS_BIG_ENDIAN, "big_endian"}};
     char names[sizeof(out->Property[0].Text)] = "";

@@ -437,6 +437,8 @@ static struct rnic_card_config card_config(void)
                                      .mac = {0x02, 'V', 'I', 0, 0, 1},
                                      .dram_bytes = 16 << 20,
                                      .sram_bytes = 16 << 10,
+                                     /* all of them are this program's */
+                                     .raw = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
                                      .seed = vipl_config_number("VIPL_RNIC_SEED")};
 }
 

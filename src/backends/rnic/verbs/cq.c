@@ -176,6 +176,10 @@ static void read_completion(const uint8_t *entry, bool big, struct vipl_rnic_com
     out->flags = entry[RNIC_CQE_FLAGS];
     out->status = rnic_get16(entry + RNIC_CQE_STATUS, big);
     out->index = rnic_get32(entry + RNIC_CQE_INFO, big);
+    out->time = 0;
+    if ((out->flags & RNIC_CQE_FLAG_TIME) != 0) {
+        out->time = (uint64_t)rnic_get32(entry + RNIC_CQE_TIME_HIGH, big) << 32 | out->immediate;
+    }
 }
 
 /* Room comes back by vipl_rnic_retire() and vipl_rnic_renew_qp(), which know for what it had been

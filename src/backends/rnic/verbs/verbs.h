@@ -219,6 +219,9 @@ struct vipl_rnic_completion {
     uint8_t flags;  /* RNIC_CQE_FLAG_... */
     uint16_t status;
     uint32_t index; /* of the queue's entry after the completed one */
+    /* with RNIC_CQE_FLAG_TIME, of a raw queue pair: when the card sent or took the frame, in
+     * nanoseconds of the card's clock; otherwise 0 */
+    uint64_t time;
 };
 
 /* create_cq. `log2`: log2 of the number of entries. `vector`: 1 to 15. */
@@ -280,7 +283,7 @@ enum { VIPL_RNIC_SQ, VIPL_RNIC_RQ };
 struct vipl_rnic_qp_attributes {
     struct vipl_rnic_pd pd;
     uint8_t level;  /* RNIC_LEVEL_... */
-    uint8_t rights; /* RNIC_RIGHT_REMOTE_... */
+    uint8_t rights; /* RNIC_RIGHT_REMOTE_...; of RNIC_LEVEL_RAW: RNIC_FILTER_... */
 };
 
 /* A queue pair of another function. */
@@ -306,8 +309,8 @@ int vipl_rnic_create_qp(struct vipl_rnic *rnic, struct vipl_rnic_cq *cq,
 int vipl_rnic_destroy_qp(struct vipl_rnic_qp *qp);
 /* Gives an idle queue pair other attributes. */
 int vipl_rnic_set_qp(struct vipl_rnic_qp *qp, const struct vipl_rnic_qp_attributes *attributes);
-/* modify_qp. Changes the state. `connection`: for RECEIVE, and for CONNECTED from IDLE; otherwise
- * NULL. EALREADY: the present state does not allow the change. */
+/* modify_qp. Changes the state. `connection`: for RECEIVE, and for CONNECTED from IDLE, but not
+ * of a raw queue pair; otherwise NULL. EALREADY: the present state does not allow the change. */
 int vipl_rnic_modify_qp(struct vipl_rnic_qp *qp, unsigned state,
                         const struct vipl_rnic_qp_connection *connection);
 /* Takes a queue pair from ERROR to IDLE, after its completion DRAINED has been taken. Posted work
