@@ -30,7 +30,7 @@ ROOMS = {
     'src/iwarp': {'iwarp'},
     'src/rnic': {'rnic'},
     # The model of the card: what the card does, above the wire protocol with its switch and its bad wires.
-    'src/devices/rnic/card': {'devices/rnic/card', 'devices/rnic/efe/efe.h', 'devices/rnic/efe/switch.h', 'devices/rnic/efe/rng.h',
+    'src/devices/rnic/card': {'devices/rnic/card', 'devices/rnic/efe/efe.h', 'devices/rnic/efe/layout.h', 'devices/rnic/efe/switch.h', 'devices/rnic/efe/rng.h',
                               'iwarp', 'rnic'},
     'src/devices/rnic/efe': {'devices/rnic/efe', 'iwarp'},
     'src/devices/rnic': set(),
@@ -46,7 +46,7 @@ ROOMS = {
                      'devices/rnic/efe/frame.h', 'iwarp/rdmap.h', 'rnic/registers.h', 'os/os.h', 'endpoint.h', 'ends.h', 'rate.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
     # What reads the card's log has it from the adapter's own code.
     'tools/rnic_log': {'rnic', 'adapter/log.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/frame.h', 'coverage.h', 'explain.h', 'frame.h', 'names.h',
-                       'options.h', 'read.h', 'replay.h', 'rings.h', 'select.h', 'vcd.h', 'tool_options.h', 'tool_text.h'},
+                       'options.h', 'read.h', 'replay.h', 'rings.h', 'saved.h', 'select.h', 'vcd.h', 'tool_options.h', 'tool_text.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # One way to a card has the card in this process.

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -147,6 +148,37 @@ def check_refused():
         checks.code(replay("plain.txt", *wrong), 2, "wrong usage: %r" % (wrong,))
 
 
+def check_saved():
+    """A card that is saved anywhere goes on as if it had not been; what is no such card is refused."""
+    for name in ("plain.pcapng", "window.pcapng", "bad.pcapng"):
+        count = len(lines_of(name))
+        for at in (1, count // 7, count // 2, count - count // 5):
+            checks.code(replay(name, "--until", "@%d" % at, "--save", path("saved")), 0, "saved behind %d of %s" % (at, name))
+            result = replay(name, "--load", path("saved"))
+            checks.code(result, 0, "%s goes on behind %d" % (name, at))
+            checks.that("%d records" % count in result.out, "up to its end", result)
+    with open(path("saved"), "rb") as file:
+        saved = file.read()
+    checks.that(len(saved) < 8 << 20, "what was never used is not in it: %d bytes" % len(saved))
+    # The card of an early record, which says that it is of a later one.
+    checks.code(replay("plain.pcapng", "--until", "@40", "--save", path("early")), 0, "another card")
+    with open(path("early"), "rb") as file:
+        early = bytearray(file.read())
+    early[16:24] = struct.pack("=Q", len(lines_of("plain.pcapng")) // 2)
+    changes = ((early, 3), (saved[:100], 1), (saved[:-30], 1), (saved[:5000], 1), (b"VIPLCARE" + saved[8:], 1), (saved[:8] + b"\1\2\2\4" + saved[12:], 1),
+               (saved.replace(b"functions=0x100", b"functions=0x0ff", 1), 1), (saved.replace(b" mtu=", b" mtv=", 1), 1))
+    for changed, code in changes:
+        with open(path("changed"), "wb") as file:
+            file.write(changed)
+        result = replay("plain.pcapng", "--load", path("changed"))
+        checks.code(result, code, "a card of %d bytes" % len(changed))
+    checks.code(replay("plain.pcapng", "--load", path("nowhere")), 1, "no card")
+    checks.code(replay("plain.pcapng", "--until", "@40", "--save", "/dev/full"), 1, "a full disk")
+    for wrong in (("--save", path("x")), ("--load", "")):
+        checks.code(replay("plain.pcapng", *wrong), 2, "wrong usage: %r" % (wrong,))
+    checks.code(run(program, "--load", path("saved"), path("plain.pcapng")), 2, "a card for no replay")
+
+
 def check_hostile():
     """A log that is anything at all is replayed, differs or is damaged."""
     dice = random.Random(7)
@@ -180,6 +212,7 @@ try:
         check_wire()
         check_planted()
         check_refused()
+        check_saved()
         check_hostile()
 finally:
     shutil.rmtree(folder)

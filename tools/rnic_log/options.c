@@ -16,7 +16,7 @@ static void print_help(void)
     puts(
         "usage: vipl-rnic-log [OPTION]... FILE\n"
         "       vipl-rnic-log --coverage [--json] FILE...\n"
-        "       vipl-rnic-log --replay [--until PLACE] FILE\n"
+        "       vipl-rnic-log --replay [--load FILE] [--until PLACE [--save FILE]] FILE\n"
         "Reads the transaction log of an emulated RDMA card (vipl-rnicd --log): prints it, selects from it,\n"
         "turns it into another format, tells what of the card it has touched, or replays it.\n"
         "\n"
@@ -29,6 +29,8 @@ static void print_help(void)
         "  -r, --replay          lets a card do again what the card of a log of vipl-rnicd --record did, "
         "and\n"
         "                        names the first record that differs\n"
+        "  -s, --save FILE       saves the card of a replay at the first call behind --until\n"
+        "  -l, --load FILE       begins a replay with a card that was saved, on this CPU or another one\n"
         "  -f, --from PLACE      from there on: seconds as the log has them; with + before them, after the\n"
         "                        first transaction; @N, the Nth transaction\n"
         "  -u, --until PLACE     up to and with that\n"
@@ -47,7 +49,8 @@ static void print_help(void)
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'}, {"explain", no_argument, NULL, 'e'},
     {"coverage", no_argument, NULL, 'c'},     {"json", no_argument, NULL, 'j'},
-    {"replay", no_argument, NULL, 'r'},       {"from", required_argument, NULL, 'f'},
+    {"replay", no_argument, NULL, 'r'},       {"save", required_argument, NULL, 's'},
+    {"load", required_argument, NULL, 'l'},   {"from", required_argument, NULL, 'f'},
     {"until", required_argument, NULL, 'u'},  {"until-failed", no_argument, NULL, 'x'},
     {"fn", required_argument, NULL, 'F'},     {"kind", required_argument, NULL, 'k'},
     {"qp", required_argument, NULL, 'q'},     {"version", no_argument, NULL, 'V'},
@@ -161,6 +164,12 @@ static bool take(void *into, int option)
         return set_what(options, LOG_AS_COVERAGE);
     case 'r':
         return set_what(options, LOG_AS_REPLAY);
+    case 's':
+        options->save = optarg;
+        return optarg[0] != '\0';
+    case 'l':
+        options->load = optarg;
+        return optarg[0] != '\0';
     case 'j':
         options->json = true;
         return true;
@@ -193,6 +202,18 @@ static bool selects(const struct log_options *options)
            options->kinds != UINT32_MAX || options->qp >= 0 || options->output != NULL;
 }
 
+static const char *wrong_replay(const struct log_options *options)
+{
+    if (options->what != LOG_AS_REPLAY) {
+        return options->save != NULL || options->load != NULL ? "--save and --load are for --replay alone"
+                                                              : NULL;
+    }
+    if (selects(options)) {
+        return "a replay is of a whole log, or of its beginning (--until)";
+    }
+    return options->save != NULL && !options->until.is_set ? "--save needs --until" : NULL;
+}
+
 static const char *wrong_usage(const struct log_options *options)
 {
     if (options->count == 0) {
@@ -204,15 +225,12 @@ static const char *wrong_usage(const struct log_options *options)
     if (options->json && options->what != LOG_AS_COVERAGE) {
         return "--json is for --coverage alone";
     }
-    if (options->what == LOG_AS_REPLAY && selects(options)) {
-        return "a replay is of a whole log, or of its beginning (--until)";
-    }
-    return NULL;
+    return wrong_replay(options);
 }
 
 int log_parse(int argc, char **argv, struct log_options *options)
 {
-    static const struct tool_command command = {"o:ecjrf:u:xF:k:q:Vh", long_options, print_help, take};
+    static const struct tool_command command = {"o:ecjrs:l:f:u:xF:k:q:Vh", long_options, print_help, take};
     int code;
     const char *wrong;
 

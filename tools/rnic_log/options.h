@@ -27,8 +27,10 @@ struct log_options {
     bool until_failed; /* ends with the first DMA that was refused */
     bool some_functions;
     bool functions[RNIC_CARD_MAX_FUNCTIONS];
-    uint32_t kinds; /* a bit for each kind that is wanted */
-    int64_t qp;     /* -1: any */
+    uint32_t kinds;   /* a bit for each kind that is wanted */
+    int64_t qp;       /* -1: any */
+    const char *save; /* where the replayed card goes behind `until`, or NULL */
+    const char *load; /* the saved card that a replay begins with, or NULL */
     char **files;
     int count;
 };

@@ -20,6 +20,7 @@
 #include "adapter/log.h"
 #include "read.h"
 #include "rnic/registers.h"
+#include "saved.h"
 #include "select.h"
 #include "tool_text.h"
 
@@ -32,7 +33,9 @@ struct replay {
     uint64_t loads;  /* of the card since the last record */
     uint64_t advances;
     bool has_next; /* false: the log is at its end, or is over for another reason */
+    bool is_past;  /* `next` is behind where the replay is to end, which it does between two calls */
     bool differs;
+    struct rnic_card_config config;
     struct rnic_card card;
     size_t bar4_bytes;
     size_t area_bytes;
@@ -44,8 +47,11 @@ static void replay_step(struct replay *r)
 {
     r->loads = 0;
     r->number++;
-    r->has_next = log_read_next(&r->reader, &r->next) == LOG_GOT_ONE &&
-                  (select_wants(&r->selection, &r->next, NULL) || !r->selection.over);
+    r->has_next = log_read_next(&r->reader, &r->next) == LOG_GOT_ONE;
+    r->is_past = r->has_next && !select_wants(&r->selection, &r->next, NULL) && r->selection.over;
+    if (r->selection.options->save == NULL) {
+        r->has_next = r->has_next && !r->is_past;
+    }
 }
 
 static void print_record(const char *who, const struct rnic_transaction *record)
@@ -282,7 +288,6 @@ static void give_back(uint8_t *pages, size_t bytes)
 
 static void power_up(struct replay *r)
 {
-    struct rnic_card_config config;
     char text[512];
     uint32_t bytes = r->next.bytes < sizeof(text) ? r->next.bytes : (uint32_t)sizeof(text) - 1;
 
@@ -293,18 +298,57 @@ static void power_up(struct replay *r)
     }
     memcpy(text, r->next.data, bytes);
     text[bytes] = '\0';
-    if (!rnic_card_understand(text, &config)) {
+    if (!rnic_card_understand(text, &r->config)) {
         tool_complain("%s: it is the log of a card that this version does not have: %s", r->path, text);
         return;
     }
-    r->area_bytes = rnic_card_bytes(&config);
-    r->bar4_bytes = (size_t)rnic_card_bar4_bytes(&config);
+    r->area_bytes = rnic_card_bytes(&r->config);
+    r->bar4_bytes = (size_t)rnic_card_bar4_bytes(&r->config);
     uint8_t *area = zeroed_pages(r->area_bytes);
     if (area == NULL) {
         tool_complain("%s", strerror(ENOMEM));
         return;
     }
-    rnic_card_init(&r->card, area, &config, &replay_host, r);
+    rnic_card_init(&r->card, area, &r->config, &replay_host, r);
+}
+
+/* Begins with a saved card, and with the record that comes next. */
+static void power_on(struct replay *r, const char *path)
+{
+    struct saved_card saved;
+    const char *wrong = saved_read(path, &saved, zeroed_pages);
+    bool is_card = wrong == NULL &&
+                   rnic_card_continue(&r->card, saved.area, &saved.config, saved.swaps, &replay_host, r);
+
+    r->config = saved.config;
+    r->area_bytes = saved.area == NULL ? 0 : rnic_card_bytes(&saved.config);
+    r->bar4_bytes = (size_t)rnic_card_bar4_bytes(&saved.config);
+    for (unsigned fn = 0; fn < RNIC_CARD_MAX_FUNCTIONS; fn++) {
+        rnic_card_give(&r->card, fn, saved.bar2[fn], saved.bar4[fn]);
+    }
+    if (!is_card) {
+        tool_complain("%s: %s", path, wrong != NULL ? wrong : "it is a card of another version");
+        give_back(saved.area, r->area_bytes);
+        r->card.area = NULL;
+        return;
+    }
+    while (r->has_next && r->number < saved.number) {
+        replay_step(r);
+    }
+}
+
+static int save(const struct replay *r, const char *path)
+{
+    struct saved_card saved = {.config = r->config, .number = r->number, .area = r->card.area};
+    int error;
+
+    memcpy(saved.bar2, r->card.bar2, sizeof(saved.bar2));
+    memcpy(saved.bar4, r->card.bar4, sizeof(saved.bar4));
+    error = saved_write(path, &saved);
+    if (error != 0) {
+        tool_complain("%s: %s", path, strerror(error));
+    }
+    return error == 0 ? TOOL_OK : TOOL_FAILED;
 }
 
 static void detach(struct replay *r, unsigned fn)
@@ -408,7 +452,7 @@ static void tell_card(struct replay *r)
 
 static void go_on(struct replay *r)
 {
-    while (r->has_next) {
+    while (r->has_next && !r->is_past) {
         uint64_t before = r->number;
         if (is_of_card(r)) {
             tell_card(r);
@@ -456,10 +500,17 @@ int replay(const struct log_options *options)
     r->path = options->files[0];
     select_begin(&r->selection, options);
     replay_step(r);
-    power_up(r);
+    if (options->load != NULL) {
+        power_on(r, options->load);
+    } else {
+        power_up(r);
+    }
     if (r->card.area != NULL) {
         go_on(r);
         code = conclude(r);
+    }
+    if (code == TOOL_OK && options->save != NULL) {
+        code = save(r, options->save);
     }
     power_down(r);
     log_read_close(&r->reader);

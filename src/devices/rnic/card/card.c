@@ -21,6 +21,7 @@
 #include "devices/rnic/card/schedule.h"
 #include "devices/rnic/card/steps.h"
 #include "devices/rnic/card/wire.h"
+#include "devices/rnic/efe/layout.h"
 
 enum { ALIGNMENT = 64, REUSE_AFTER = 1024, COMMANDS = 16 /* of a function, in a row */ };
 
@@ -105,6 +106,97 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
         rnic_msix_reset(rnic_fn(card, fn));
     }
     record_card(card);
+}
+
+/* --- a saved card --- */
+
+static bool knows_structures(void)
+{
+    return rnic_layout_state.bytes == sizeof(struct rnic_state) &&
+           rnic_layout_fn.bytes == sizeof(struct rnic_fn) && rnic_layout_qp.bytes == sizeof(struct rnic_qp) &&
+           rnic_layout_inbound.bytes == sizeof(struct rnic_inbound) &&
+           rnic_layout_cq.bytes == sizeof(struct rnic_cq) && rnic_layout_mr.bytes == sizeof(struct rnic_mr) &&
+           rnic_layout_listen.bytes == sizeof(struct rnic_listen) &&
+           rnic_layout_claim.bytes == sizeof(struct rnic_claim) &&
+           rnic_layout_request.bytes == sizeof(struct rnic_request) &&
+           rnic_layout_flow.bytes == sizeof(struct rnic_flow);
+}
+
+static void swap_numbers(const struct rnic_card *card, const struct rnic_numbers *numbers)
+{
+    rnic_layout_swap_numbers(rnic_at(card, numbers->links), numbers->limit, sizeof(uint32_t));
+    rnic_layout_swap_numbers(rnic_at(card, numbers->owners), numbers->limit, sizeof(uint16_t));
+}
+
+/* In ERROR a queue pair has the bytes of a Terminate in place of a receive. */
+static void swap_qp(struct rnic_qp *row)
+{
+    uint8_t terminate[RNIC_TERMINATE_BYTES];
+    memcpy(terminate, row->in.bytes, sizeof(terminate));
+    rnic_layout_swap(&rnic_layout_qp, row, 1);
+    if (row->state == RNIC_QP_STATE_ERROR) {
+        memcpy(row->in.bytes, terminate, sizeof(terminate));
+    }
+}
+
+/* All but the state itself, which is turned around already. */
+static void swap_tables(const struct rnic_card *card)
+{
+    const struct rnic_state *state = rnic_state(card);
+    const struct rnic_card_config *config = &state->config;
+    uint64_t requests = (uint64_t)config->functions * RNIC_REQUESTS;
+    swap_numbers(card, &state->qps);
+    swap_numbers(card, &state->cqs);
+    swap_numbers(card, &state->mrs);
+    swap_numbers(card, &state->listens);
+    rnic_layout_swap(&rnic_layout_fn, rnic_fn(card, 0), config->functions);
+    for (uint32_t qp = 0; qp < config->qps; qp++) {
+        swap_qp(rnic_qp(card, qp));
+    }
+    rnic_layout_swap(&rnic_layout_inbound, rnic_inbound(card, 0, 0), (uint64_t)config->qps * RNIC_READ_SLOTS);
+    rnic_layout_swap(&rnic_layout_cq, rnic_cq(card, 0), config->cqs);
+    rnic_layout_swap(&rnic_layout_mr, rnic_mr(card, 0), config->stags);
+    rnic_layout_swap_numbers(rnic_at(card, state->pbl_rows), config->pbl_entries, sizeof(uint64_t));
+    rnic_layout_swap(&rnic_layout_listen, rnic_listen(card, 0), RNIC_LISTENS);
+    rnic_layout_swap(&rnic_layout_claim, rnic_claim(card, 0), RNIC_CLAIMS);
+    rnic_layout_swap(&rnic_layout_request, rnic_request(card, 0, 0), requests);
+    rnic_layout_swap_numbers(rnic_at(card, state->request_links), requests, sizeof(uint32_t));
+    rnic_layout_swap(&rnic_layout_flow, rnic_flow(card, 0), config->flows);
+}
+
+/* Whether the area is laid out as this version would do it. */
+static bool is_area_of(const struct rnic_state *state, const struct rnic_card_config *config)
+{
+    char wanted[512];
+    char found[512];
+    struct rnic_state here = {.config = *config};
+    lay_out(&here);
+    return rnic_card_describe(config, wanted, sizeof(wanted)) &&
+           rnic_card_describe(&state->config, found, sizeof(found)) && strcmp(wanted, found) == 0 &&
+           state->efe == here.efe && state->wire_switch == here.wire_switch && state->faults == here.faults &&
+           state->qps.links == here.qps.links && state->qp_rows == here.qp_rows && state->fns == here.fns;
+}
+
+bool rnic_card_continue(struct rnic_card *card, void *area, const struct rnic_card_config *config, bool swaps,
+                        const struct rnic_card_host *host, void *context)
+{
+    *card = (struct rnic_card){.area = area, .host = host, .context = context};
+    if (swaps && knows_structures()) {
+        rnic_layout_swap(&rnic_layout_state, area, 1);
+    }
+    if (!is_area_of(rnic_state(card), config)) { /* nor is one that could not be turned around */
+        return false;
+    }
+    if (swaps) {
+        swap_tables(card);
+    }
+    return (!swaps || rnic_fault_swap(card)) && rnic_wire_continue(card, swaps);
+}
+
+void rnic_card_give(struct rnic_card *card, unsigned fn, uint8_t *bar2, uint8_t *bar4)
+{
+    card->bar2[fn] = bar2;
+    card->bar4[fn] = bar4;
 }
 
 /* --- functions --- */

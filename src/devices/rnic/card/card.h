@@ -170,6 +170,16 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
 bool rnic_card_describe(const struct rnic_card_config *config, char *text, size_t size);
 bool rnic_card_understand(const char *text, struct rnic_card_config *out);
 
+/*
+ * Continues with the area of a card that was saved between two calls, or a copy of one, on this CPU
+ * or, if `swaps`, on one of the other byte order. `config`: what the card was made with. False: the
+ * area is none of such a card, or not of this version. The functions' memory is given back by
+ * rnic_card_give(), NULL where there was none, before anything else is called.
+ */
+bool rnic_card_continue(struct rnic_card *card, void *area, const struct rnic_card_config *config, bool swaps,
+                        const struct rnic_card_host *host, void *context);
+void rnic_card_give(struct rnic_card *card, unsigned fn, uint8_t *bar2, uint8_t *bar4);
+
 /* Returns how many functions the card has. */
 unsigned rnic_card_functions(const struct rnic_card *card);
 

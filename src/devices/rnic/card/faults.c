@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "devices/rnic/card/schedule.h"
+#include "devices/rnic/efe/layout.h"
 #include "devices/rnic/efe/rng.h"
 
 enum { RULES = 16, CERTAIN = 1000000000, ITEM = 64, LATE_US = 1000 };
@@ -45,6 +46,12 @@ static struct faults *faults_of(const struct rnic_card *card)
 size_t rnic_fault_bytes(void)
 {
     return sizeof(struct faults);
+}
+
+bool rnic_fault_swap(struct rnic_card *card)
+{
+    rnic_layout_swap(&rnic_layout_faults, faults_of(card), 1);
+    return rnic_layout_faults.bytes == sizeof(struct faults);
 }
 
 /* --- reading: each function reads its part at *at and moves *at behind it, or returns false --- */

@@ -42,6 +42,9 @@ enum rnic_fault {
 };
 
 size_t rnic_fault_bytes(void);
+/* Turns the plan and its state around, for a card that a CPU of the other byte order has saved.
+ * Returns false if this CPU has another structure. */
+bool rnic_fault_swap(struct rnic_card *card);
 /* As rnic_card_faults(). */
 bool rnic_fault_plan(struct rnic_card *card, const char *text, char *error, size_t error_bytes);
 

@@ -84,6 +84,16 @@ void rnic_wire_init(struct rnic_card *card)
     rnic_wire_impair(card, &switch_config.impair);
 }
 
+bool rnic_wire_continue(struct rnic_card *card, bool swaps)
+{
+    struct rnic_state *state = rnic_state(card);
+    struct efe_config efe_config = efe_config_of(&state->config);
+    struct rnic_switch_config switch_config = switch_config_of(&state->config);
+    card->flows = &efe_callbacks;
+    return !swaps || (efe_swap(rnic_at(card, state->efe), &efe_config) &&
+                      rnic_switch_swap(rnic_at(card, state->wire_switch), &switch_config));
+}
+
 void rnic_wire_impair(struct rnic_card *card, const struct rnic_impair_config *impair)
 {
     struct rnic_switch wire = switch_of(card);

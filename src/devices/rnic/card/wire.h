@@ -7,6 +7,9 @@
 
 size_t rnic_wire_efe_bytes(const struct rnic_card_config *config);
 size_t rnic_wire_switch_bytes(const struct rnic_card_config *config);
+/* Continues with the areas of EFE and the switch; `swaps`: a CPU of the other byte order has saved
+ * them. False: they are none. */
+bool rnic_wire_continue(struct rnic_card *card, bool swaps);
 void rnic_wire_init(struct rnic_card *card);
 /* Changes how bad the wire is. */
 void rnic_wire_impair(struct rnic_card *card, const struct rnic_impair_config *impair);

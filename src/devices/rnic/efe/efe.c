@@ -7,6 +7,7 @@
 
 #include "devices/rnic/efe/credit.h"
 #include "devices/rnic/efe/flow.h"
+#include "devices/rnic/efe/layout.h"
 #include "devices/rnic/efe/path.h"
 #include "devices/rnic/efe/rng.h"
 #include "devices/rnic/efe/send.h"
@@ -67,6 +68,38 @@ void efe_init(struct efe *efe, void *area, const struct efe_config *config, cons
 void efe_attach(struct efe *efe, void *area, const struct efe_host *host, void *context)
 {
     *efe = (struct efe){.area = area, .host = host, .context = context};
+}
+
+static bool knows_structures(void)
+{
+    return rnic_layout_efe.bytes == sizeof(struct efe_state) &&
+           rnic_layout_efe_flow.bytes == sizeof(struct efe_flow) &&
+           rnic_layout_efe_path.bytes == sizeof(struct efe_path) &&
+           rnic_layout_efe_slot.bytes == sizeof(struct efe_slot);
+}
+
+bool efe_swap(void *area, const struct efe_config *config)
+{
+    struct efe_state *s = area;
+    struct efe_state here = {.config = *config};
+    uint64_t flows = config->flows;
+    area_lay_out(&here, config);
+    if (!knows_structures()) {
+        return false;
+    }
+    rnic_layout_swap(&rnic_layout_efe, s, 1);
+    if (s->buckets != here.buckets || s->flows_at != here.flows_at || s->frames_at != here.frames_at) {
+        return false;
+    }
+    rnic_layout_swap(&rnic_layout_efe_flow, efe_flow(s, 0), flows);
+    rnic_layout_swap(&rnic_layout_efe_path, efe_path(s, 0), flows);
+    rnic_layout_swap(&rnic_layout_efe_slot, efe_slot(s, 0), config->frames);
+    rnic_layout_swap_numbers((char *)s + s->flow_hash_at, s->buckets, 4);
+    rnic_layout_swap_numbers((char *)s + s->path_hash_at, s->buckets, 4);
+    rnic_layout_swap_numbers((char *)s + s->heap_at, 2 * flows, 4);
+    rnic_layout_swap_numbers((char *)s + s->places_at, 2 * flows, 4);
+    rnic_layout_swap_numbers((char *)s + s->due_at, 2 * flows, 8);
+    return rnic_frames_swap(efe_frames(s), config->frames, config->mtu);
 }
 
 const struct efe_counters *efe_counted(const struct efe *efe)

@@ -144,6 +144,10 @@ void efe_init(struct efe *efe, void *area, const struct efe_config *config, cons
 /* Continues with an area that was in use before, or a copy of one. */
 void efe_attach(struct efe *efe, void *area, const struct efe_host *host, void *context);
 
+/* Turns an area that a CPU of the other byte order has saved into one of this CPU. Returns false
+ * if it is not an area of this configuration, or this CPU has other structures. */
+bool efe_swap(void *area, const struct efe_config *config);
+
 /* --- Functions --- */
 
 /* Enables a function: its frames are accepted from now on. */

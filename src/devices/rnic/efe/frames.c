@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "devices/rnic/efe/layout.h"
+
 /* Ethernet's header has 14 bytes and EFE's 48: with two bytes in front, the payload begins at a
  * multiple of 64. */
 enum { PAD_BYTES = 2, ETHERNET_BYTES = 14, TAG_BYTES = 4, LINE_BYTES = 64 };
@@ -52,4 +54,25 @@ void rnic_frames_give(struct rnic_frames *frames, uint32_t index)
 uint8_t *rnic_frames_at(struct rnic_frames *frames, uint32_t index)
 {
     return frames_buffer(frames, index) + PAD_BYTES;
+}
+
+/* The frames themselves are bytes; the list of buffers given back is in these. */
+bool rnic_frames_swap(struct rnic_frames *frames, uint32_t count, uint32_t mtu)
+{
+    if (rnic_layout_frames.bytes != sizeof(*frames)) {
+        return false;
+    }
+    rnic_layout_swap(&rnic_layout_frames, frames, 1);
+    if (frames->count != count || frames->stride != frames_stride(mtu)) {
+        return false;
+    }
+    uint32_t index = frames->given;
+    for (uint32_t i = 0; index != RNIC_NO_FRAME; i++) {
+        if (index >= count || i == count) {
+            return false;
+        }
+        rnic_layout_swap_numbers(frames_buffer(frames, index), 1, sizeof(index));
+        memcpy(&index, frames_buffer(frames, index), sizeof(index));
+    }
+    return true;
 }

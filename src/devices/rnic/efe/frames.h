@@ -4,6 +4,7 @@
 #ifndef DEVICES_RNIC_EFE_FRAMES_H
 #define DEVICES_RNIC_EFE_FRAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,5 +31,8 @@ void rnic_frames_init(struct rnic_frames *frames, uint32_t count, uint32_t mtu);
 uint32_t rnic_frames_take(struct rnic_frames *frames);
 void rnic_frames_give(struct rnic_frames *frames, uint32_t index);
 uint8_t *rnic_frames_at(struct rnic_frames *frames, uint32_t index);
+/* Turns a pool that a CPU of the other byte order has saved into one of this CPU. Returns false
+ * if it is not such a pool. */
+bool rnic_frames_swap(struct rnic_frames *frames, uint32_t count, uint32_t mtu);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "devices/rnic/efe/frame.h"
 #include "devices/rnic/efe/frames.h"
+#include "devices/rnic/efe/layout.h"
 #include "iwarp/bytes.h"
 
 enum {
@@ -116,6 +117,27 @@ void rnic_switch_attach(struct rnic_switch *sw, void *area, const struct rnic_sw
                         void *context)
 {
     *sw = (struct rnic_switch){.area = area, .host = host, .context = context};
+}
+
+bool rnic_switch_swap(void *area, const struct rnic_switch_config *config)
+{
+    struct state *s = area;
+    struct state here = {.config = *config};
+    state_lay_out(&here, config);
+    if (rnic_layout_switch.bytes != sizeof(*s) || rnic_layout_switch_queue.bytes != sizeof(struct queue) ||
+        rnic_layout_switch_slot.bytes != sizeof(struct slot) ||
+        rnic_layout_switch_held.bytes != sizeof(struct held)) {
+        return false;
+    }
+    rnic_layout_swap(&rnic_layout_switch, s, 1);
+    if (s->queues_at != here.queues_at || s->slots_at != here.slots_at || s->held_at != here.held_at ||
+        s->frames_at != here.frames_at) {
+        return false;
+    }
+    rnic_layout_swap(&rnic_layout_switch_queue, queues_of(s), (uint64_t)config->functions + 1);
+    rnic_layout_swap(&rnic_layout_switch_slot, slots_of(s), config->frames);
+    rnic_layout_swap(&rnic_layout_switch_held, heap_of(s), config->frames);
+    return rnic_frames_swap(frames_of(s), config->frames, config->mtu);
 }
 
 void rnic_switch_impair(struct rnic_switch *sw, const struct rnic_impair_config *impair)

@@ -56,6 +56,9 @@ void rnic_switch_init(struct rnic_switch *sw, void *area, const struct rnic_swit
 /* An area that was in use before, or a copy of one. */
 void rnic_switch_attach(struct rnic_switch *sw, void *area, const struct rnic_switch_host *host,
                         void *context);
+/* Turns an area that a CPU of the other byte order has saved into one of this CPU. Returns false
+ * if it is not an area of this configuration, or this CPU has other structures. */
+bool rnic_switch_swap(void *area, const struct rnic_switch_config *config);
 /* Another wire from now on; what is on its way stays so. */
 void rnic_switch_impair(struct rnic_switch *sw, const struct rnic_impair_config *impair);
 
