@@ -5,9 +5,10 @@
 /* clang-format off */
 
 static const struct rnic_run of_state[] = {
-    {8, 4}, {8, 1}, {1, 8}, {3, 4}, {4, 1}, {6, 8}, {2, 4}, {1, 8}, {2, 4}, {1, 8}, {2, 4}, {1, 8},
-    {2, 4}, {1, 8}, {1, 4}, {12, 1}, {6, 4}, {2, 8}, {6, 4}, {2, 8}, {6, 4}, {2, 8}, {6, 4},
-    {2, 8}, {36, 4}, {2, 8}, {1, 4}, {2, 2}, {6, 4}, {1, 8}, {1024, 4}, {15, 8},
+    {8, 4}, {8, 1}, {1, 8}, {2, 4}, {4, 8}, {1, 4}, {4, 1}, {6, 8}, {2, 4}, {1, 8}, {2, 4}, {1, 8},
+    {2, 4}, {1, 8}, {2, 4}, {1, 8}, {1, 4}, {12, 1}, {6, 4}, {2, 8}, {6, 4}, {2, 8}, {6, 4},
+    {2, 8}, {6, 4}, {2, 8}, {36, 4}, {2, 8}, {1, 4}, {2, 2}, {7, 4}, {4, 1}, {1, 8}, {3, 4},
+    {4, 1}, {1, 8}, {1024, 4}, {16, 8},
 };
 
 static const struct rnic_run of_fn[] = {
@@ -15,7 +16,7 @@ static const struct rnic_run of_fn[] = {
     {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8},
     {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8},
     {8, 4}, {8, 1}, {1, 2}, {6, 1}, {5, 8}, {2, 4}, {1, 8}, {4, 4}, {1, 8}, {4, 4}, {1, 8}, {5, 4},
-    {4, 1}, {2, 4}, {1, 8}, {5, 4}, {4, 1}, {13, 8}, {12, 4}, {2, 8}, {2, 4}, {16, 8},
+    {4, 1}, {2, 4}, {1, 8}, {5, 4}, {4, 1}, {14, 8}, {12, 4}, {2, 8}, {2, 4}, {16, 8},
 };
 
 static const struct rnic_run of_qp[] = {
@@ -100,8 +101,8 @@ static const struct rnic_run of_efe_slot[] = {
     {14, 1}, {3, 2}, {3, 4}, {3, 2}, {2, 1}, {5, 4}, {4, 1}, {3, 8}, {2, 4}, {8, 1},
 };
 
-const struct rnic_layout rnic_layout_state = {"state", of_state, sizeof(of_state) / sizeof(of_state[0]), 4768};
-const struct rnic_layout rnic_layout_fn = {"fn", of_fn, sizeof(of_fn) / sizeof(of_fn[0]), 1064};
+const struct rnic_layout rnic_layout_state = {"state", of_state, sizeof(of_state) / sizeof(of_state[0]), 4840};
+const struct rnic_layout rnic_layout_fn = {"fn", of_fn, sizeof(of_fn) / sizeof(of_fn[0]), 1072};
 const struct rnic_layout rnic_layout_qp = {"qp", of_qp, sizeof(of_qp) / sizeof(of_qp[0]), 320};
 const struct rnic_layout rnic_layout_inbound = {"inbound", of_inbound, sizeof(of_inbound) / sizeof(of_inbound[0]), 32};
 const struct rnic_layout rnic_layout_cq = {"cq", of_cq, sizeof(of_cq) / sizeof(of_cq[0]), 48};
