@@ -4,6 +4,7 @@
 // bad wire in its way.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -248,4 +249,74 @@ TEST_CASE("frames that came by the wire wait in their queues until the adapter t
         CHECK(take(mine, mine.size()));
     }
     CHECK(sw.counted().overflow == 4);
+}
+
+namespace {
+
+/** A frame that is not EFE's. */
+Bytes raw_frame(bool local, std::uint32_t bytes, std::uint8_t fill)
+{
+    Bytes frame(bytes, fill);
+    std::fill_n(frame.begin(), 12, std::uint8_t{0});
+    frame[0] = 2;
+    frame[5] = local ? 0 : 1;
+    frame[12] = 0x81;
+    frame[13] = 0;
+    return frame;
+}
+
+bool send_raw(Switch &sw, std::uint64_t now, const Bytes &frame)
+{
+    return rnic_switch_send_raw(&sw.sw, now, now, frame.data(), static_cast<std::uint32_t>(frame.size()));
+}
+
+std::uint64_t room_for(const Switch &sw, const Bytes &frame)
+{
+    return rnic_switch_room(&sw.sw, frame.data(), static_cast<std::uint32_t>(frame.size()));
+}
+
+} // namespace
+
+TEST_CASE("raw frames get half of the buffers, and are told when there is room again", "[switch]")
+{
+    Switch sw("delay=10us", 16);
+    unsigned sent = 0;
+    for (; sent < 100 && room_for(sw, raw_frame(false, 60, 1)) == 0; ++sent) {
+        REQUIRE(send_raw(sw, 1000 + sent, raw_frame(false, 60, static_cast<std::uint8_t>(sent))));
+    }
+    CHECK(sent == 8);
+    CHECK(room_for(sw, raw_frame(false, 60, 1)) == 11000); // when the first of them leaves
+    for (unsigned i = 0; i < 8; ++i) {
+        CHECK(sw.send(2000, Switch::frame(false, 1, 'a')));
+    }
+    CHECK(sw.counted().overflow == 0);
+    rnic_switch_advance(&sw.sw, 1000000, 10);
+    CHECK(sw.left.size() == 16);
+    CHECK(room_for(sw, raw_frame(false, 60, 1)) == 0);
+
+    Switch here("", 16);
+    for (sent = 0; sent < 100 && room_for(here, raw_frame(true, 60, 1)) == 0; ++sent) {
+        REQUIRE(send_raw(here, 1000, raw_frame(true, 60, 1)));
+    }
+    CHECK(sent == 8);
+    CHECK(room_for(here, raw_frame(true, 60, 1)) == UINT64_MAX);
+    CHECK(room_for(here, raw_frame(true, 60, 1)) == UINT64_MAX);
+    rnic_switch_advance(&here.sw, 2000, 1);
+    CHECK(room_for(here, raw_frame(true, 60, 1)) == 0);
+}
+
+TEST_CASE("the longest tagged frames keep their bytes, whatever the MTU", "[switch]")
+{
+    const std::uint32_t mtu = GENERATE(range(1520u, 1590u));
+    Switch sw("delay=10us", 16, mtu);
+    std::vector<Bytes> frames;
+    for (unsigned i = 0; i < 4; ++i) {
+        frames.push_back(raw_frame(false, mtu + 18, static_cast<std::uint8_t>(i + 1)));
+        REQUIRE(send_raw(sw, 0, frames.back()));
+    }
+    REQUIRE(send_raw(sw, 0, Bytes(mtu + 19))); // longer and shorter ones are lost
+    REQUIRE(send_raw(sw, 0, Bytes(13)));
+    CHECK(sw.counted().lost == 2);
+    rnic_switch_advance(&sw.sw, 10000, 10);
+    CHECK(sw.left == frames);
 }
