@@ -316,11 +316,13 @@ TEST_CASE("a frame that finds no receive is missed, and one that is too long is 
     CHECK(raw.missed() == 2);
     Work bad;
     bad.opcode = RNIC_WORK_RECEIVE;
-    bad.segments = {{raw.memory, 2000, raw.tag ^ 1}};
+    bad.segments = {{raw.memory, 500, raw.tag}, {raw.memory, 1500, raw.tag ^ 1}};
+    raw.bytes(0)[0] = 0xDD; // and no part of it is stored
     raw.driver.post(raw.qp, bad);
     raw.receive(1, kSlot);
     arrive(host, frame);
     CHECK(raw.only().status == RNIC_STATUS_LOCAL_PROTECTION);
+    CHECK(raw.bytes(0)[0] == 0xDD);
     arrive(host, frame);
     CHECK(raw.only().status == RNIC_STATUS_OK);
 }

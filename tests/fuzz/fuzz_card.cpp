@@ -20,7 +20,7 @@ extern "C" {
 namespace {
 
 constexpr std::uint32_t kMemory = 1 << 16;
-constexpr unsigned kFunctions = 3, kBad = 2;
+constexpr unsigned kFunctions = 3, kBad = 2, kQps = 8;
 constexpr unsigned kMostCrossings = 20000; // of one advance
 
 // Where things are in each function's memory. Everything from kPlay on is the messages'.
@@ -310,7 +310,7 @@ Scene::Scene(Input &input) : input_(input)
                                         transaction, nullptr, nullptr, nullptr,   nullptr};
     rnic_card_config config{};
     config.functions = kFunctions;
-    config.qps = config.cqs = config.stags = 8;
+    config.qps = config.cqs = config.stags = kQps;
     config.pbl_entries = 32;
     config.flows = 16;
     config.frames = 128;
@@ -512,7 +512,7 @@ void Scene::bad_raw()
         rnic_put32(entry + RNIC_CMD_QP_DOMAIN, 1, false);
         rnic_put32(entry + RNIC_CMD_QP_SEND_CQ, f.cq, false);
         rnic_put32(entry + RNIC_CMD_QP_RECV_CQ, f.cq, false);
-        f.qp = execute(kBad, entry);
+        f.qp = execute(kBad, entry) % kQps; // what the bad function reads may be anything
         f.sends = f.receives = 0;
         for (unsigned queue = 0; queue < 2; ++queue) {
             std::uint8_t ring[64] = {RNIC_COMMAND_SET_RING};
