@@ -415,7 +415,7 @@ CARD = {
                                                                        (2, 48, bytes(64)), (1, 40, b'\xff' * 4), (1, 10, b'\x03')))),
     'raw': RAW_QP + b'\0\3' + b''.join(raw_work(True, n) for n in (600, 20, 0)) + raw_frame(60) + raw_frame(600) + raw_frame(14) +
            raw_frame(100, b'missed') + b''.join(raw_work(False, n) for n in (14, 590, 594, 595, 13)) + some_time() +
-           raw_work(False, 100, 65000) + raw_work(False, 60) + some_time() + RAW_QP + b'\1\3' + some_time() + RAW_QP + b'\1\4' +
+           raw_work(False, 60, at=200) + raw_work(False, 100, 65000) + some_time() + RAW_QP + b'\1\3' + some_time() + RAW_QP + b'\1\4' +
            RAW_QP + b'\1\0' + RAW_QP + b'\1\2' + raw_work(False, 100) + FAIL_DMA + b'\5' + some_time() + RAW_QP + b'\0\0' +
            raw_work(False, 100, 1) + CARD_RESET + raw_frame(60),
     'device-memory': DEVICE_STORE + b'\0\0\x20' + bytes(range(32)) + work(RECEIVE, 3000, tag=128, at=8000) +
