@@ -64,7 +64,9 @@ TEST_CASE("a card's configuration is the same after it was a text", "[same]")
     config.sram_bytes = 4096;
     config.profile = RNIC_PROFILE_MODERN;
     config.simulated = true;
-    char text[512];
+    config.raw[0] = 6;
+    config.raw[3] = UINT64_C(1) << 63;
+    char text[RNIC_CARD_TEXT];
     REQUIRE(rnic_card_describe(&config, text, sizeof text));
     rnic_card_config again{};
     REQUIRE(rnic_card_understand(text, &again));
@@ -73,6 +75,7 @@ TEST_CASE("a card's configuration is the same after it was a text", "[same]")
     CHECK(std::equal(mac, mac + sizeof mac, again.mac));
     CHECK((again.seed == config.seed && again.dram_bytes == 8192 && again.sram_bytes == 4096));
     CHECK((again.profile == RNIC_PROFILE_MODERN && again.simulated));
+    CHECK(std::equal(config.raw, config.raw + RNIC_CARD_MAX_FUNCTIONS / 64, again.raw));
     CHECK_FALSE(rnic_card_describe(&config, text, 40));
     for (const char *wrong : {"", "functions", "functions=1 ", "functions=0x100000003", "ports=1"}) {
         CHECK_FALSE(rnic_card_understand(wrong, &again));

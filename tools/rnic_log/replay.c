@@ -288,7 +288,7 @@ static void give_back(uint8_t *pages, size_t bytes)
 
 static void power_up(struct replay *r)
 {
-    char text[512];
+    char text[RNIC_CARD_TEXT];
     uint32_t bytes = r->next.bytes < sizeof(text) ? r->next.bytes : (uint32_t)sizeof(text) - 1;
 
     if (!r->has_next || r->next.kind != RNIC_TRANSACTION_CARD || r->next.data == NULL) {

@@ -12,7 +12,7 @@ enum {
     VERSION = 1,
     ORDER = 0x01020304,
     BLOCK = 4096,
-    TEXT = 512 /* of the configuration, with zeros behind it */
+    TEXT = RNIC_CARD_TEXT /* of the configuration, with zeros behind it */
 };
 enum saved_part { PART_END, PART_AREA, PART_BAR2, PART_BAR4, PART_KINDS };
 static const char magic[8] = {'V', 'I', 'P', 'L', 'C', 'A', 'R', 'D'};

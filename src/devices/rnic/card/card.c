@@ -79,7 +79,7 @@ size_t rnic_card_bytes(const struct rnic_card_config *config)
 
 static void record_card(struct rnic_card *card)
 {
-    char text[512];
+    char text[RNIC_CARD_TEXT];
     if (rnic_card_describe(&rnic_state(card)->config, text, sizeof(text))) {
         rnic_record(card, (struct rnic_transaction){
                               .kind = RNIC_TRANSACTION_CARD, .bytes = (uint32_t)strlen(text), .data = text});
@@ -162,19 +162,23 @@ static void swap_tables(const struct rnic_card *card)
     rnic_layout_swap(&rnic_layout_request, rnic_request(card, 0, 0), requests);
     rnic_layout_swap_numbers(rnic_at(card, state->request_links), requests, sizeof(uint32_t));
     rnic_layout_swap(&rnic_layout_flow, rnic_flow(card, 0), config->flows);
+    if (rnic_raw_bytes(config) > 0) {
+        rnic_layout_swap(&rnic_layout_raw, rnic_raw(card, 0), RNIC_RAW_QPS);
+    }
 }
 
 /* Whether the area is laid out as this version would do it. */
 static bool is_area_of(const struct rnic_state *state, const struct rnic_card_config *config)
 {
-    char wanted[512];
-    char found[512];
+    char wanted[RNIC_CARD_TEXT];
+    char found[RNIC_CARD_TEXT];
     struct rnic_state here = {.config = *config};
     lay_out(&here);
     return rnic_card_describe(config, wanted, sizeof(wanted)) &&
            rnic_card_describe(&state->config, found, sizeof(found)) && strcmp(wanted, found) == 0 &&
            state->efe == here.efe && state->wire_switch == here.wire_switch && state->faults == here.faults &&
-           state->qps.links == here.qps.links && state->qp_rows == here.qp_rows && state->fns == here.fns;
+           state->qps.links == here.qps.links && state->qp_rows == here.qp_rows &&
+           state->raw_rows == here.raw_rows && state->fns == here.fns;
 }
 
 bool rnic_card_continue(struct rnic_card *card, void *area, const struct rnic_card_config *config, bool swaps,

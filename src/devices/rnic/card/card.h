@@ -165,6 +165,7 @@ size_t rnic_card_bytes(const struct rnic_card_config *config);
 void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_config *config,
                     const struct rnic_card_host *host, void *context);
 
+enum { RNIC_CARD_TEXT = 1024 }; /* bytes in which every configuration's text has room */
 /* The configuration as a text, "name=value ...", and back. The first returns false if `size` is too
  * small, the second if the text is not one of this version. */
 bool rnic_card_describe(const struct rnic_card_config *config, char *text, size_t size);

@@ -19,10 +19,29 @@ struct field {
     { \
 #name, offsetof(struct rnic_card_config, name), sizeof(((struct rnic_card_config *)0)->name) \
     }
-static const struct field fields[] = {
-    FIELD(functions),  FIELD(qps),        FIELD(cqs),     FIELD(stags),    FIELD(pbl_entries),
-    FIELD(flows),      FIELD(frames),     FIELD(mtu),     FIELD(mac),      FIELD(seed),
-    FIELD(dram_bytes), FIELD(sram_bytes), FIELD(profile), FIELD(simulated)};
+#define RAW(word) \
+    { \
+        "raw." #word, offsetof(struct rnic_card_config, raw) + (word) * sizeof(uint64_t), sizeof(uint64_t) \
+    }
+static const struct field fields[] = {FIELD(functions),
+                                      FIELD(qps),
+                                      FIELD(cqs),
+                                      FIELD(stags),
+                                      FIELD(pbl_entries),
+                                      FIELD(flows),
+                                      FIELD(frames),
+                                      FIELD(mtu),
+                                      FIELD(mac),
+                                      FIELD(seed),
+                                      FIELD(dram_bytes),
+                                      FIELD(sram_bytes),
+                                      FIELD(profile),
+                                      FIELD(simulated),
+                                      RAW(0),
+                                      RAW(1),
+                                      RAW(2),
+                                      RAW(3)};
+_Static_assert(sizeof(((struct rnic_card_config *)0)->raw) == 4 * sizeof(uint64_t), "RAW() of each word");
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 static uint64_t get_field(const struct rnic_card_config *config, const struct field *field)

@@ -54,6 +54,11 @@ static const struct rnic_run of_flow[] = {
     {6, 4}, {1, 2}, {6, 1},
 };
 
+static const struct rnic_run of_raw[] = {
+    {1, 4}, {4, 1}, {1, 8}, {2, 1}, {1, 2}, {3, 4}, {1, 8}, {2, 4}, {1, 8}, {2, 4}, {1, 8}, {2, 4},
+    {9024, 1},
+};
+
 static const struct rnic_run of_faults[] = {
     {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4},
     {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4},
@@ -111,6 +116,7 @@ const struct rnic_layout rnic_layout_listen = {"listen", of_listen, sizeof(of_li
 const struct rnic_layout rnic_layout_claim = {"claim", of_claim, sizeof(of_claim) / sizeof(of_claim[0]), 20};
 const struct rnic_layout rnic_layout_request = {"request", of_request, sizeof(of_request) / sizeof(of_request[0]), 112};
 const struct rnic_layout rnic_layout_flow = {"flow", of_flow, sizeof(of_flow) / sizeof(of_flow[0]), 32};
+const struct rnic_layout rnic_layout_raw = {"raw", of_raw, sizeof(of_raw) / sizeof(of_raw[0]), 9104};
 const struct rnic_layout rnic_layout_faults = {"faults", of_faults, sizeof(of_faults) / sizeof(of_faults[0]), 360};
 const struct rnic_layout rnic_layout_switch = {"switch", of_switch, sizeof(of_switch) / sizeof(of_switch[0]), 264};
 const struct rnic_layout rnic_layout_switch_queue = {"switch_queue", of_switch_queue, sizeof(of_switch_queue) / sizeof(of_switch_queue[0]), 16};
