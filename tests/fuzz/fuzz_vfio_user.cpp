@@ -28,7 +28,8 @@ public:
         rnic_adapter_config config{};
         char what[256];
         config.card = {
-            2, 64, 64, 64, 1024, 16, 64, 1500, {2, 0, 0, 0, 0, 1}, 1, 65536, 4096, RNIC_PROFILE_NONE, false};
+            2,    64, 64, 64, 1024, 16, 64, 1500, {2, 0, 0, 0, 0, 1}, 1, 65536, 4096, {0}, RNIC_PROFILE_NONE,
+            false};
         FUZZ_CHECK(rnic_adapter_create(&config, &adapter, what, sizeof what) == 0);
         witness = attach(1);
         FUZZ_CHECK(ask_id(witness));
