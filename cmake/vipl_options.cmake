@@ -48,9 +48,13 @@ cmake_dependent_option(VIPL_SOCKETS "The library libvipl-sockets.so, which moves
                        "vipl_is_linux;VIPL_C_LIBRARY_IS_GLIBC;VIPL_BACKEND_LOOPBACK;vipl_top_level" OFF)
 
 option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level})
-option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf, vipl-run and vipl-rnic-log" ${vipl_top_level})
-option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_top_level})
-option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
+set(vipl_has_programs ${vipl_top_level})
+if(WIN32)
+    set(vipl_has_programs OFF) # they fork
+endif()
+option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf, vipl-run and vipl-rnic-log" ${vipl_has_programs})
+option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_has_programs})
+option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_has_programs})
 set(vipl_has_dm OFF)
 if(vipl_top_level AND vipl_is_linux AND VIPL_BUILD_TOOLS)
     set(vipl_has_dm ON)

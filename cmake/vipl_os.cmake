@@ -7,6 +7,28 @@ vipl_layer(src/os/any
     memory.c
     mutex.c
     rank.c)
+if(WIN32)
+    vipl_layer(src/os/any
+        no_barrier.c
+        no_peer.c
+        no_threads.c
+        no_watch.c)
+    vipl_layer(src/os/windows
+        descriptor.c
+        error.c
+        local.c
+        no_fork.c
+        output.c
+        pages.c
+        pollset.c
+        process.c
+        safe_copy.c
+        shm.c
+        thread.c
+        wait.c
+        word.c)
+    return()
+endif()
 vipl_layer(src/os/posix
     entropy.c
     fork.c
@@ -31,14 +53,15 @@ endif()
 if(VIPL_OS_PORTABLE OR vipl_os_bsd)
     # What systems have whose only calls are those of POSIX, or nearly so. Who is at the other end of a socket, and sets of descriptors, each
     # system has in a way of its own.
+    vipl_layer(src/os/any
+        no_barrier.c
+        no_peer.c
+        no_threads.c
+        no_watch.c)
     vipl_layer(src/os/posix
         folder.c
         futex.c
         local_name.c
-        no_barrier.c
-        no_peer.c
-        no_threads.c
-        no_watch.c
         safe_copy.c
         shm_file.c
         waker.c)

@@ -32,6 +32,9 @@ if(NOT VIPL_ATOMICS_BUILT_IN)
     endif()
     list(APPEND vipl_private_libraries atomic)
 endif()
+if(WIN32)
+    list(APPEND vipl_private_libraries synchronization advapi32)
+endif()
 if(VIPL_BACKEND_TCP)
     list(APPEND vipl_private_libraries $<BUILD_INTERFACE:${VIPL_LIBUV_LIBRARY}> $<INSTALL_INTERFACE:vipl::libuv>)
 endif()
@@ -107,6 +110,9 @@ function(vipl_internal_includes target)
     # The C library shows POSIX and its own functions under -std=c11 only when asked to.
     target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=1>
                                VIPL_SHARING=$<BOOL:${VIPL_SHARING}>)
+    if(WIN32) # 8 and later: WaitOnAddress(); printf() as C11 has it
+        target_compile_definitions(${target} PRIVATE _WIN32_WINNT=0x0602 __USE_MINGW_ANSI_STDIO=1)
+    endif()
 endfunction()
 
 # Signal handlers call the library, and small threads (include/vipl/posix.h): lists do not belong on the stack. The files named here

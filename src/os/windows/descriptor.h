@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Descriptors, inside src/os/windows: numbers of this process's own. Each stands for an object of
+ * this library, whose state is the process's own too: the thread that makes an object ready wakes
+ * those that sleep for it, and no thread has to ask the system.
+ */
+#ifndef VIPL_OS_WINDOWS_DESCRIPTOR_H
+#define VIPL_OS_WINDOWS_DESCRIPTOR_H
+
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#include <windows.h>
+
+#include "os/os.h"
+
+struct vipl_member;
+struct vipl_sleep;
+
+/* What a descriptor stands for. Allocated by vipl_alloc(), and freed by `end` when the last
+ * reference is given back. */
+struct vipl_object {
+    void (*end)(struct vipl_object *object); /* constant */
+    uint32_t references;                     /* atomic; the table has one */
+    bool ready;                              /* guarded by vipl_objects; of a set: some member is */
+    struct vipl_member *memberships;         /* guarded by vipl_objects: the sets that have it */
+    struct vipl_sleep *sleeps;               /* guarded by vipl_objects: the threads that sleep for it */
+};
+
+/* The one lock of the table of descriptors, of sets and of all that objects have in common. No
+ * other lock is taken while it is held, but that of the heap. */
+extern SRWLOCK vipl_objects;
+
+/* Gives the object a number. On failure the caller keeps it. EMFILE: there are too many. */
+int vipl_object_add(struct vipl_object *object, void (*end)(struct vipl_object *object), int *fd);
+/* Returns the object with a reference of the caller's, if `end` is its kind's; NULL: the number is
+ * of no such object. A NULL `end` stands for every kind. */
+struct vipl_object *vipl_object_get(int fd, void (*end)(struct vipl_object *object));
+void vipl_object_put(struct vipl_object *object); /* does nothing for NULL */
+/* The object of a number, while vipl_objects is held; NULL: there is none. */
+struct vipl_object *vipl_object_at(int fd);
+/* Marks an object as ready or not, and wakes who sleeps for it or for a set that has it. */
+void vipl_object_mark(struct vipl_object *object, bool ready);
+/* The same while vipl_objects is held. */
+void vipl_object_mark_locked(struct vipl_object *object, bool ready);
+/* Tells a set that the state of one of its members has changed; vipl_objects is held. */
+void vipl_member_changed(struct vipl_member *member);
+
+/* What the system calls an error, as an errno value. */
+int vipl_errno_of(DWORD error);
+
+#endif
