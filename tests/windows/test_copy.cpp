@@ -9,9 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include <windows.h>
-
 #include "support/os_hooks.hpp"
+
+#define WIN32_LEAN_AND_MEAN // <windows.h> has a macro "interface" otherwise
+#include <windows.h>
 
 namespace {
 

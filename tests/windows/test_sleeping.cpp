@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
@@ -123,12 +124,14 @@ TEST_CASE("a set reports each ready member in turn, and none that is not", "[win
     Waker late; // ready before it is added, to a set that another thread sleeps for
     late.signal();
     wakers[50].reset();
+    int added = -1;
     std::thread adder([&] {
         vipl_pause(5000000);
-        CHECK(vipl_pollset_add(&set.set, late.fd(), &late) == 0);
+        added = vipl_pollset_add(&set.set, late.fd(), &late);
     });
     vipl_pollset_wait(&set.set, UINT64_MAX);
     adder.join();
+    CHECK(added == 0);
     CHECK(set.ready() == Tags{&late});
 }
 
@@ -193,7 +196,8 @@ TEST_CASE("a word wakes who waits for it, and a lock excludes", "[windows]")
     std::uint32_t word = 0;
     CHECK(vipl_futex_wait_for(&word, 0, 20) == ETIMEDOUT);
     CHECK(vipl_futex_wait_for(&word, 1, kLong) == 0);
-    vipl_mutex lock = VIPL_MUTEX_INIT(1);
+    vipl_mutex lock;
+    vipl_mutex_init(&lock, 1);
     unsigned count = 0;
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
