@@ -46,7 +46,7 @@ void vipl_object_mark_locked(struct vipl_object *object, bool ready);
 /* Tells a set that the state of one of its members has changed; vipl_objects is held. */
 void vipl_member_changed(struct vipl_member *member);
 
-/* What the system calls an error, as an errno value. */
+/* What the system calls an error, as an errno value, or as a number that vipl_os_error() knows. */
 int vipl_errno_of(DWORD error);
 
 #endif

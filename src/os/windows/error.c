@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What Windows calls an error. */
+/* What Windows calls an error. One that has no errno value keeps its number, so that the log has
+ * the system's own text for it. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "os/windows/descriptor.h"
+
+enum { FROM_WINDOWS = 100000 }; /* added to a number of Windows: above all errno values */
 
 int vipl_errno_of(DWORD error)
 {
@@ -35,14 +39,28 @@ int vipl_errno_of(DWORD error)
     case ERROR_PARTIAL_COPY:
         return EFAULT;
     default:
-        return EIO;
+        return error < FROM_WINDOWS ? FROM_WINDOWS + (int)error : EIO;
     }
+}
+
+/* The system's text without its end of line; false: it has none. */
+static bool text_of_windows(DWORD error, char *text, size_t size)
+{
+    DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, error, 0,
+                                  text, (DWORD)size, NULL);
+    while (length > 0 && (unsigned char)text[length - 1] <= ' ') {
+        length--;
+    }
+    text[length] = '\0';
+    return length > 0;
 }
 
 const char *vipl_os_error(int error, char *text, size_t size)
 {
-    if (strerror_s(text, size, error) != 0) {
-        text[0] = '\0';
+    const bool of_windows = error >= FROM_WINDOWS;
+    const int number = of_windows ? error - FROM_WINDOWS : error;
+    if (of_windows ? !text_of_windows((DWORD)number, text, size) : strerror_s(text, size, number) != 0) {
+        (void)snprintf(text, size, "error %d", number);
     }
     return text;
 }

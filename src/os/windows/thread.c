@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads, and the waker that each waiting thread has until it ends. There are neither signals nor
- * cancellation. */
+/*
+ * Threads, and the waker that each waiting thread has until it ends. There are neither signals nor
+ * cancellation. The library stays loaded after FreeLibrary(), because its threads may be running,
+ * and the system calls it back when a thread ends.
+ */
 #include <errno.h>
 #include <process.h>
 
 #include "os/os_atomic.h"
 #include "os/windows/descriptor.h"
+
+BOOLEAN NTAPI RtlDllShutdownInProgress(void); /* which no header of mingw-w64 declares */
+
+/* Runs when the library is loaded. */
+__attribute__((constructor)) static void stay_loaded(void)
+{
+    HMODULE self;
+    (void)GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
+                             (const char *)(uintptr_t)stay_loaded, &self);
+}
 
 struct start {
     void (*run)(void *);
@@ -85,9 +98,10 @@ void vipl_signals_let_in(const struct vipl_signals *before)
 
 static void *waker_slot; /* atomic: of fiber-local storage, counted from 1; NULL: not made yet */
 
+/* While the process ends, the other threads are gone, and one of them may have had a lock. */
 static void WINAPI end_waker_of_thread(void *p)
 {
-    if (p != NULL) {
+    if (p != NULL && !RtlDllShutdownInProgress()) {
         vipl_waker_close(p);
         vipl_free(p);
     }

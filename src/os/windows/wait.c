@@ -95,14 +95,13 @@ void vipl_sleeps_end(struct vipl_object *object)
  * not open counts as ready. vipl_objects is held. */
 static int what_is_ready(const int *fds, unsigned count)
 {
-    int found = ETIMEDOUT;
     for (unsigned i = 0; i < count; i++) {
         const struct vipl_object *object = vipl_object_at(fds[i]);
         if (fds[i] >= 0 && (object == NULL || object->ready)) {
-            found = i == 0 || fds[0] < 0 ? 0 : found == 0 ? 0 : VIPL_POLL_OTHERS;
+            return i == 0 || fds[0] < 0 ? 0 : VIPL_POLL_OTHERS;
         }
     }
-    return found;
+    return ETIMEDOUT;
 }
 
 /* Hangs a word on the objects of the descriptors, which are open; vipl_objects is held. */
