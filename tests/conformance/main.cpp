@@ -20,6 +20,7 @@
 #include "report.hpp"
 #include "support/catch2/session.hpp"
 #include "support/role_case.hpp"
+#include "support/system.hpp"
 
 using namespace vipl_conformance;
 
@@ -304,9 +305,11 @@ int main(int argc, char **argv)
         return code;
     }
     for (const auto &setting : options.settings) {
-        setenv(setting.first, setting.second, 1);
+        vipl_test::set_environment(setting.first, setting.second);
     }
-    setenv("VIPL_LOG", "off", 0); // cases provoke errors on purpose
+    if (std::getenv("VIPL_LOG") == nullptr) {
+        vipl_test::set_environment("VIPL_LOG", "off"); // cases provoke errors on purpose
+    }
     vipl_test::start_zygote();
 
     vipl_test::CatchSession session;

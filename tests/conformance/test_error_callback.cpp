@@ -6,10 +6,9 @@
 #include <cstdlib>
 #include <thread>
 
-#include <unistd.h>
-
 #include "support/error_log.hpp"
 #include "support/role_case.hpp"
+#include "support/system.hpp"
 
 using namespace vipl_test;
 
@@ -182,8 +181,6 @@ TWO_PROCESS_CASE("VipErrorCallback's handler may call exit()", "[VipErrorCallbac
             VipErrorCallback(peer.nic(), nullptr, [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) { std::exit(42); }));
         peer.will_exit(42);
         peer.sync();
-        for (;;) {
-            pause();
-        }
+        wait_for_the_end();
     },
 };

@@ -8,16 +8,14 @@
 #include <thread>
 #include <vector>
 
-#include <unistd.h>
-
 #include "connect_roles.hpp"
 #include "support/error_log.hpp"
+#include "support/system.hpp"
 
 namespace vipl_conformance {
 
 bool fill_function_pointers();
 bool use_function_pointers(const char *device);
-void *function_by_name(const char *name);
 
 } // namespace vipl_conformance
 
@@ -568,14 +566,14 @@ TEST_CASE("5.11 registered memory may be freed before VipCloseNic", "[field][ear
         VIP_VI_ATTRIBUTES attributes = vi_attributes();
         VIP_VI_HANDLE vi = nullptr;
         REQUIRE_VIP(VipCreateVi(nic, &attributes, nullptr, nullptr, &vi));
-        void *block = std::aligned_alloc(64, 4096);
+        void *block = allocate_aligned(64, 4096);
         std::memset(block, 0, 4096);
         VIP_MEM_HANDLE handle = 0;
         REQUIRE_VIP(VipRegisterMem(nic, block, 4096, nullptr, &handle));
         Work receive = {static_cast<VIP_DESCRIPTOR *>(block), handle, {}};
         receive.local({static_cast<VIP_UINT8 *>(block) + 1024, 1000, handle});
         post_recv(vi, receive);
-        std::free(block);
+        free_aligned(block);
     }
     REQUIRE_VIP(VipCloseNic(nic)); // a sanitizer or a checking allocator sees a touch
 }
@@ -764,12 +762,11 @@ TEST_CASE("5.15 VipNSGetHostByName works before, without and after VipNSInit, in
           "[field][functional]")
 {
     const Nic nic;
-    char name[300] = "";
-    EXPECT_EQ(0, gethostname(name, sizeof name - 1));
+    std::string name = host_name();
     for (int round = 0; round < 3; ++round) {
         NetAddress found(6 + 64);
         std::memset(found.get(), 0, sizeof(VIP_NET_ADDRESS));
-        REQUIRE_VIP(VipNSGetHostByName(nic, name, found, 0));
+        REQUIRE_VIP(VipNSGetHostByName(nic, name.data(), found, 0));
         EXPECT_EQ(nic.attributes().NicAddressLen, found.get()->HostAddressLen);
         REQUIRE_VIP(VipNSInit(nic, nullptr));
     }
@@ -778,11 +775,8 @@ TEST_CASE("5.15 VipNSGetHostByName works before, without and after VipNSInit, in
 TEST_CASE("5.15 host names without a domain are found", "[field][functional]")
 {
     const Nic nic;
-    char name[300] = "";
-    EXPECT_EQ(0, gethostname(name, sizeof name - 1));
-    if (char *dot = std::strchr(name, '.')) {
-        *dot = '\0';
-    }
+    const std::string whole = host_name();
+    std::string name = whole.substr(0, whole.find('.'));
     NetAddress found;
-    REQUIRE_VIP(VipNSGetHostByName(nic, name, found, 0));
+    REQUIRE_VIP(VipNSGetHostByName(nic, name.data(), found, 0));
 }

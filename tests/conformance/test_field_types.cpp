@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // 5.2 of the contract for programs that define function pointers of VIPL's names and fill them
-// with dlsym(): with VIPL_NO_PROTOTYPES the header gives types alone. C linkage names would clash
+// with what dlsym() finds: with VIPL_NO_PROTOTYPES the header gives types alone. C linkage names would clash
 // with the library's here, so the pointers live in a namespace; the declarations are the same.
 #define VIPL_NO_PROTOTYPES
 #include <vipl/vipl.h>
@@ -15,7 +15,7 @@ VIP_RETURN (*VipQueryNic)(VIP_NIC_HANDLE, VIP_NIC_ATTRIBUTES *);
 
 } // namespace field_types
 
-#include <dlfcn.h>
+#include "support/system.hpp"
 
 namespace vipl_conformance {
 
@@ -23,11 +23,11 @@ namespace vipl_conformance {
 bool fill_function_pointers()
 {
     field_types::VipOpenNic =
-        reinterpret_cast<decltype(field_types::VipOpenNic)>(dlsym(RTLD_DEFAULT, "VipOpenNic"));
+        reinterpret_cast<decltype(field_types::VipOpenNic)>(vipl_test::function_by_name("VipOpenNic"));
     field_types::VipCloseNic =
-        reinterpret_cast<decltype(field_types::VipCloseNic)>(dlsym(RTLD_DEFAULT, "VipCloseNic"));
+        reinterpret_cast<decltype(field_types::VipCloseNic)>(vipl_test::function_by_name("VipCloseNic"));
     field_types::VipQueryNic =
-        reinterpret_cast<decltype(field_types::VipQueryNic)>(dlsym(RTLD_DEFAULT, "VipQueryNic"));
+        reinterpret_cast<decltype(field_types::VipQueryNic)>(vipl_test::function_by_name("VipQueryNic"));
     return field_types::VipOpenNic != nullptr && field_types::VipCloseNic != nullptr &&
            field_types::VipQueryNic != nullptr;
 }
@@ -40,12 +40,6 @@ bool use_function_pointers(const char *device)
     return field_types::VipOpenNic(device, &nic) == VIP_SUCCESS &&
            field_types::VipQueryNic(nic, &attributes) == VIP_SUCCESS && attributes.Name[0] != '\0' &&
            field_types::VipCloseNic(nic) == VIP_SUCCESS;
-}
-
-/** The address of a function by its plain name; NULL where it is not exported. */
-void *function_by_name(const char *name)
-{
-    return dlsym(RTLD_DEFAULT, name);
 }
 
 } // namespace vipl_conformance

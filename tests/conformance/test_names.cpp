@@ -3,11 +3,11 @@
 // The name service. Which names a host has is the host's affair; what is known everywhere is that
 // this host has a name and that the NIC's own address leads back to it.
 #include <cstring>
+#include <string>
 #include <vector>
 
-#include <unistd.h>
-
 #include "support/role_case.hpp"
+#include "support/system.hpp"
 
 using namespace vipl_test;
 
@@ -110,10 +110,9 @@ TEST_CASE("VipNSGetHostByName finds this host by the name of its address", "[Vip
 TEST_CASE("VipNSGetHostByName finds this host by gethostname()", "[VipNSGetHostByName][functional]")
 {
     const Nic nic;
-    char name[300] = "";
-    EXPECT_EQ(0, gethostname(name, sizeof name - 1));
+    std::string name = host_name();
     NetAddress found;
-    REQUIRE_VIP(VipNSGetHostByName(nic, name, found, 0));
+    REQUIRE_VIP(VipNSGetHostByName(nic, name.data(), found, 0));
     EXPECT_EQ(nic.attributes().NicAddressLen, found.get()->HostAddressLen);
 }
 

@@ -109,20 +109,24 @@ const std::vector<HandleCall> &handle_calls()
         {"VipRecvDone", [](H h) { return VipRecvDone(h.vi, &out().descriptor); }},
         {"VipSendWait", [](H h) { return VipSendWait(h.vi, VIP_INFINITE, &out().descriptor); }},
         {"VipRecvWait", [](H h) { return VipRecvWait(h.vi, VIP_INFINITE, &out().descriptor); }},
+#ifdef SA_NOCLDSTOP // as in posix.h
         {"VipxSendWaitMask",
          [](H h) { return VipxSendWaitMask(h.vi, VIP_INFINITE, nullptr, &out().descriptor); }},
         {"VipxRecvWaitMask",
          [](H h) { return VipxRecvWaitMask(h.vi, VIP_INFINITE, nullptr, &out().descriptor); }},
+#endif
         {"VipSendNotify", [](H h) { return VipSendNotify(h.vi, nullptr, ignore_vi); }},
         {"VipRecvNotify", [](H h) { return VipRecvNotify(h.vi, nullptr, ignore_vi); }},
         {"VipCreateCQ", [](H h) { return VipCreateCQ(h.nic, 8, &out().cq); }},
         {"VipResizeCQ", [](H h) { return VipResizeCQ(h.cq, 1024); }},
         {"VipCQDone", [](H h) { return VipCQDone(h.cq, &out().vi, &out().queue); }},
         {"VipCQWait", [](H h) { return VipCQWait(h.cq, VIP_INFINITE, &out().vi, &out().queue); }},
+#ifdef SA_NOCLDSTOP // as in posix.h
         {"VipxCQWaitFds",
          [](H h) { return VipxCQWaitFds(h.cq, nullptr, 0, VIP_INFINITE, nullptr, &out().vi, &out().queue); }},
         {"VipxCQWaitMask",
          [](H h) { return VipxCQWaitMask(h.cq, VIP_INFINITE, nullptr, &out().vi, &out().queue); }},
+#endif
         {"VipCQNotify", [](H h) { return VipCQNotify(h.cq, nullptr, ignore_cq); }},
         {"VipNSInit", [](H h) { return VipNSInit(h.nic, nullptr); }},
         {"VipNSGetHostByName", [](H h) { return VipNSGetHostByName(h.nic, out().name, out().address, 0); }},

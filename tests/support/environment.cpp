@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "check.hpp"
+#include "system.hpp"
 
 namespace vipl_test {
 
@@ -53,7 +54,7 @@ void move_to_peer_host()
         enter_network(space);
     }
     if (device != nullptr && device[0] != '\0') {
-        setenv("VIPL_TEST_DEVICE", device, 1);
+        set_environment("VIPL_TEST_DEVICE", device);
     }
 }
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <thread>
 
+#include "system.hpp"
+
 namespace vipl_test {
 
 Nic::Nic(const char *device, bool shareable) : shareable_(shareable)
@@ -145,7 +147,7 @@ VIP_UINT8 *Memory::allocate(const Nic &nic, size_t bytes, MemoryKind kind)
     VIP_PVOID memory = nullptr;
     switch (kind) {
     case MemoryKind::own:
-        memory = std::aligned_alloc(VIP_DESCRIPTOR_ALIGNMENT, bytes);
+        memory = allocate_aligned(VIP_DESCRIPTOR_ALIGNMENT, bytes);
         break;
     case MemoryKind::shared:
         REQUIRE_VIP(VipxAllocShared(bytes, &memory));
@@ -161,7 +163,7 @@ void Memory::Free::operator()(VIP_UINT8 *memory) const
 {
     switch (kind) {
     case MemoryKind::own:
-        std::free(memory);
+        free_aligned(memory);
         break;
     case MemoryKind::shared:
         VipxFreeShared(memory);

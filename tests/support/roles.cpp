@@ -5,19 +5,14 @@
 // fails at its next sync() instead of waiting; only the failure that came first is then told first.
 #include "roles.hpp"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <thread>
 #include <vector>
 
-#include <csignal>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "line.hpp"
+#include "system.hpp"
 #include "zygote.hpp"
 
 namespace vipl_test {
@@ -33,83 +28,6 @@ public:
 struct Outcome {
     enum Kind : char { passed = 'P', consequence = 'C', not_applicable = 'N', failed = 'F' } kind = passed;
     std::string text;
-};
-
-bool wait_readable(int fd, unsigned long long end)
-{
-    for (;;) {
-        const unsigned long long now = now_ms();
-        pollfd entry = {fd, POLLIN, 0};
-        const int ready = poll(&entry, 1, now < end ? static_cast<int>(end - now) : 0);
-        if (ready > 0) {
-            return true;
-        }
-        if (ready == 0 && now >= end) {
-            return false;
-        }
-    }
-}
-
-/** Read exactly size bytes; false at the end of the stream. Throws when they do not come in
- * time. */
-bool read_all(int fd, void *data, size_t size, unsigned long long end)
-{
-    auto *next = static_cast<char *>(data);
-    while (size > 0) {
-        if (!wait_readable(fd, end)) {
-            throw Failure("the other side did not come to the same point in time");
-        }
-        const ssize_t got = recv(fd, next, size, 0);
-        if (got == 0 || (got < 0 && errno != EINTR)) {
-            return false;
-        }
-        if (got > 0) {
-            next += got;
-            size -= static_cast<size_t>(got);
-        }
-    }
-    return true;
-}
-
-bool write_all(int fd, const void *data, size_t size)
-{
-    const auto *next = static_cast<const char *>(data);
-    while (size > 0) {
-        const ssize_t put = ::send(fd, next, size, MSG_NOSIGNAL);
-        if (put < 0 && errno != EINTR) {
-            return false;
-        }
-        if (put > 0) {
-            next += put;
-            size -= static_cast<size_t>(put);
-        }
-    }
-    return true;
-}
-
-struct SocketPair {
-    int fd[2] = {-1, -1};
-
-    SocketPair()
-    {
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0) {
-            throw Failure(std::string("socketpair: ") + std::strerror(errno));
-        }
-    }
-    ~SocketPair()
-    {
-        close_end(0);
-        close_end(1);
-    }
-    SocketPair(const SocketPair &) = delete;
-    SocketPair &operator=(const SocketPair &) = delete;
-    void close_end(int i)
-    {
-        if (fd[i] >= 0) {
-            close(fd[i]);
-            fd[i] = -1;
-        }
-    }
 };
 
 Outcome play(Role role, Side side, const Scene &scene, int line, int report, Nic *shared)
@@ -136,15 +54,14 @@ Outcome play(Role role, Side side, const Scene &scene, int line, int report, Nic
     } catch (...) {
         outcome = {Outcome::failed, "an exception of an unknown type"};
     }
-    shutdown(line, SHUT_RDWR);
+    line_shut(line);
     return outcome;
 }
 
 /** The whole life of a child after the zygote's fork. Reports: kind, length, text. */
 int child_main(const ChildOrder &order, int line, int report)
 {
-    alarm(case_limit() + 5); // the default action ends a child that nobody watches any more
-    static Scene scene;      // putenv() keeps a pointer into it
+    static Scene scene; // putenv() keeps a pointer into it
     std::memcpy(&scene, order.scene, sizeof scene);
     if (scene.environment[0] != '\0') {
         putenv(scene.environment);
@@ -152,25 +69,16 @@ int child_main(const ChildOrder &order, int line, int report)
     const auto role = reinterpret_cast<Role>(order.role);
     const Outcome outcome = play(role, Side::client, scene, line, report, nullptr);
     const auto length = static_cast<std::uint32_t>(outcome.text.size());
-    write_all(report, &outcome.kind, 1);
-    write_all(report, &length, sizeof length);
-    write_all(report, outcome.text.data(), outcome.text.size());
+    line_write(report, &outcome.kind, 1);
+    line_write(report, &length, sizeof length);
+    line_write(report, outcome.text.data(), outcome.text.size());
     return 0;
-}
-
-std::string describe_end(int status)
-{
-    if (WIFSIGNALED(status)) {
-        return std::string("ended by signal ") + std::to_string(WTERMSIG(status)) + " (" +
-               strsignal(WTERMSIG(status)) + ')';
-    }
-    return "exited with status " + std::to_string(WEXITSTATUS(status));
 }
 
 struct ChildReport {
     bool came = false;
     bool hung = false;
-    int announced_exit = -1; // will_exit(): the code; 256 and the signal: die()
+    int announced_exit = -1; // will_exit(): the code; kKilled: die()
     Outcome outcome;
 };
 
@@ -180,20 +88,20 @@ ChildReport read_report(int fd)
     const unsigned long long end = now_ms() + case_limit() * 1000ull;
     try {
         char kind = 0;
-        while (read_all(fd, &kind, 1, end)) {
+        while (line_read(fd, &kind, 1, end)) {
             if (kind == 'X') {
-                if (!read_all(fd, &report.announced_exit, sizeof report.announced_exit, end)) {
+                if (!line_read(fd, &report.announced_exit, sizeof report.announced_exit, end)) {
                     break;
                 }
                 continue;
             }
             std::uint32_t length = 0;
-            if (!read_all(fd, &length, sizeof length, end)) {
+            if (!line_read(fd, &length, sizeof length, end)) {
                 break;
             }
             report.outcome.kind = static_cast<Outcome::Kind>(kind);
             report.outcome.text.resize(length);
-            report.came = read_all(fd, report.outcome.text.data(), length, end);
+            report.came = line_read(fd, report.outcome.text.data(), length, end);
         }
     } catch (const Failure &) {
         report.hung = true;
@@ -207,9 +115,7 @@ Outcome judge_child(ChildReport report, int status)
         return {Outcome::failed, "the child process hung and was killed"};
     }
     if (report.announced_exit >= 0 && !report.came) {
-        const bool as_announced = report.announced_exit >= 256
-                                      ? WIFSIGNALED(status) && WTERMSIG(status) == report.announced_exit - 256
-                                      : WIFEXITED(status) && WEXITSTATUS(status) == report.announced_exit;
+        const bool as_announced = ended_so(status, report.announced_exit);
         return as_announced ? Outcome{}
                             : Outcome{Outcome::failed, "the child process " + describe_end(status) +
                                                            ", not as it had announced"};
@@ -217,7 +123,7 @@ Outcome judge_child(ChildReport report, int status)
     if (!report.came) {
         return {Outcome::failed, "the child process " + describe_end(status) + " without a report"};
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    if (!ended_so(status, 0)) {
         return {Outcome::failed, "the child process had finished its role, then " + describe_end(status)};
     }
     return report.outcome;
@@ -250,34 +156,34 @@ void conclude(const Outcome &server, const Outcome &client)
 
 void run_in_one_process(const Scene &scene, Role server, Role client)
 {
-    SocketPair line;
+    LinePair line;
     std::unique_ptr<Nic> shared;
     if (scene.setting == Setting::one_nic) {
         shared = std::make_unique<Nic>();
     }
     Outcome server_outcome, client_outcome;
     std::thread other(
-        [&] { client_outcome = play(client, Side::client, scene, line.fd[1], -1, shared.get()); });
-    server_outcome = play(server, Side::server, scene, line.fd[0], -1, shared.get());
+        [&] { client_outcome = play(client, Side::client, scene, line.end[1], -1, shared.get()); });
+    server_outcome = play(server, Side::server, scene, line.end[0], -1, shared.get());
     other.join();
     conclude(server_outcome, client_outcome);
 }
 
 void run_in_two_processes(const Scene &scene, Role server, Role client)
 {
-    SocketPair line, report;
+    LinePair line, report;
     ChildOrder order{};
     order.role = reinterpret_cast<void (*)()>(client);
     static_assert(sizeof scene <= sizeof order.scene, "a scene fits into an order");
     std::memcpy(order.scene, &scene, sizeof scene);
-    const pid_t child = zygote_spawn(order, line.fd[1], report.fd[1]);
+    const pid_t child = zygote_spawn(order, line.end[1], report.end[1]);
     line.close_end(1);
     report.close_end(1);
 
-    const Outcome server_outcome = play(server, Side::server, scene, line.fd[0], -1, nullptr);
-    const ChildReport child_report = read_report(report.fd[0]);
+    const Outcome server_outcome = play(server, Side::server, scene, line.end[0], -1, nullptr);
+    const ChildReport child_report = read_report(report.end[0]);
     if (child_report.hung) {
-        kill(child, SIGKILL);
+        zygote_kill(child);
     }
     const int status = zygote_wait(child);
     conclude(server_outcome, judge_child(child_report, status));
@@ -343,7 +249,7 @@ void Peer::show_order() const
 void Peer::send_bytes(char kind, const void *data, size_t size)
 {
     show_order();
-    if (!write_all(line_, &kind, 1) || !write_all(line_, data, size)) {
+    if (!line_write(line_, &kind, 1) || !line_write(line_, data, size)) {
         throw LineLost("the other side has ended");
     }
 }
@@ -352,7 +258,7 @@ void Peer::receive_bytes(char kind, void *data, size_t size)
 {
     const unsigned long long end = now_ms() + 2 * patience();
     char seen = 0;
-    if (!read_all(line_, &seen, 1, end) || (seen == kind && !read_all(line_, data, size, end))) {
+    if (!line_read(line_, &seen, 1, end) || (seen == kind && !line_read(line_, data, size, end))) {
         throw LineLost("the other side has ended");
     }
     if (seen != kind) {
@@ -372,24 +278,21 @@ void Peer::will_exit(int code)
 {
     const char kind = 'X';
     EXPECT(report_ >= 0);
-    write_all(report_, &kind, 1);
-    write_all(report_, &code, sizeof code);
+    line_write(report_, &kind, 1);
+    line_write(report_, &code, sizeof code);
 }
 
 void Peer::die()
 {
-    will_exit(256 + SIGKILL);
-    kill(getpid(), SIGKILL);
-    for (;;) {
-        pause();
-    }
+    will_exit(kKilled);
+    kill_this_process();
 }
 
 void Peer::leave_line_to_parent() const
 {
-    close(line_);
+    line_close(line_);
     if (report_ >= 0) {
-        close(report_);
+        line_close(report_);
     }
 }
 

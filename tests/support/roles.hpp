@@ -3,8 +3,9 @@
 // Cases with two sides. A case is two captureless functions, the server's role and the client's;
 // run_two() plays them as two threads of this process or as this process and a child. Children
 // come from a zygote: a process forked by main() before any thread exists, so that a role's
-// address is valid in it and no thread's lock is ever copied. Whatever goes wrong in either role
-// (a check, a crash, a hang) ends as a Failure in the caller of run_two().
+// address is valid in it and no thread's lock is ever copied. Windows has no fork: there a child is
+// this program once more. Whatever goes wrong in either role (a check, a crash, a hang) ends as a
+// Failure in the caller of run_two().
 #ifndef VIPL_TESTS_ROLES_HPP
 #define VIPL_TESTS_ROLES_HPP
 

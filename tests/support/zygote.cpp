@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "check.hpp"
+#include "environment.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 // By default each process sleeps a second at its exit, to let other threads report; children are
@@ -121,6 +122,7 @@ void die_with(pid_t parent)
             if (answer == 0) {
                 die_with(zygote);
                 close(line);
+                alarm(case_limit() + 5); // the default action ends a child that nobody watches any more
                 std::exit(child_main(request.order, fds[0], fds[1]));
             }
             close(fds[0]);
@@ -180,6 +182,26 @@ int zygote_wait(pid_t child)
         throw Failure("the zygote has gone");
     }
     return status;
+}
+
+void zygote_kill(pid_t child)
+{
+    kill(child, SIGKILL);
+}
+
+bool ended_so(int status, int code)
+{
+    return code == kKilled ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                           : WIFEXITED(status) && WEXITSTATUS(status) == code;
+}
+
+std::string describe_end(int status)
+{
+    if (WIFSIGNALED(status)) {
+        return std::string("ended by signal ") + std::to_string(WTERMSIG(status)) + " (" +
+               strsignal(WTERMSIG(status)) + ')';
+    }
+    return "exited with status " + std::to_string(WEXITSTATUS(status));
 }
 
 } // namespace vipl_test

@@ -7,6 +7,8 @@
 #ifndef VIPL_TESTS_ZYGOTE_HPP
 #define VIPL_TESTS_ZYGOTE_HPP
 
+#include <string>
+
 #include <sys/types.h>
 
 namespace vipl_test {
@@ -28,6 +30,16 @@ pid_t zygote_spawn(const ChildOrder &order, int line, int report);
 
 /** Wait for a child to end; its wait status. */
 int zygote_wait(pid_t child);
+
+/** End a child at once. */
+void zygote_kill(pid_t child);
+
+/** In place of an exit code: the process was killed, as kill_this_process() does it. */
+constexpr int kKilled = 256;
+/** Whether a wait status is of a process that exited with this code, or was killed. */
+bool ended_so(int status, int code);
+/** A wait status in words. */
+std::string describe_end(int status);
 
 } // namespace vipl_test
 
