@@ -73,6 +73,9 @@ function(vipl_own target)
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
         ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    if(WIN32) # 8 and later: WaitOnAddress(); printf() as C11 has it
+        target_compile_definitions(${target} PRIVATE _WIN32_WINNT=0x0602 __USE_MINGW_ANSI_STDIO=1)
+    endif()
     if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
         target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wundef
             $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wvla>
@@ -110,9 +113,6 @@ function(vipl_internal_includes target)
     # The C library shows POSIX and its own functions under -std=c11 only when asked to.
     target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=1>
                                VIPL_SHARING=$<BOOL:${VIPL_SHARING}>)
-    if(WIN32) # 8 and later: WaitOnAddress(); printf() as C11 has it
-        target_compile_definitions(${target} PRIVATE _WIN32_WINNT=0x0602 __USE_MINGW_ANSI_STDIO=1)
-    endif()
 endfunction()
 
 # Signal handlers call the library, and small threads (include/vipl/posix.h): lists do not belong on the stack. The files named here
@@ -274,6 +274,8 @@ function(vipl_library kind type)
         set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
         if(WIN32)
             target_compile_definitions(${target} INTERFACE VIPL_SHARED)
+            set_target_properties(${target} PROPERTIES PREFIX "") # vipl.dll, as programs of the time know it
+            target_link_options(${target} PRIVATE -static) # the compiler's own libraries
         endif()
         if(vipl_lto)
             target_link_options(${target} PRIVATE -flto=auto)
