@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // 5.2 of the contract for programs that define function pointers of VIPL's names and fill them
-// with what dlsym() finds: with VIPL_NO_PROTOTYPES the header gives types alone. C linkage names would clash
-// with the library's here, so the pointers live in a namespace; the declarations are the same.
+// with what dlsym() finds: with VIPL_NO_PROTOTYPES the header gives types alone. C linkage names
+// would clash with the library's here, so the pointers live in a namespace; the declarations are
+// the same.
 #define VIPL_NO_PROTOTYPES
 #include <vipl/vipl.h>
 

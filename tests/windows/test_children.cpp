@@ -29,18 +29,18 @@ TEST_CASE("a child is another process, which has its setting, and values cross",
 {
     REQUIRE_NOTHROW(play(
         [](Peer &peer) {
-            EXPECT(std::getenv("VIPL_TEST_CHILD") == nullptr);
+            EXPECT(std::getenv("A_CHILDS_SETTING") == nullptr);
             peer.send(std::string::size_type{77});
             EXPECT_EQ(78u, peer.receive<std::string::size_type>());
             peer.sync();
         },
         [](Peer &peer) {
             EXPECT(peer.in_other_process());
-            EXPECT_EQ(std::string("yes"), std::string(std::getenv("VIPL_TEST_CHILD")));
+            EXPECT_EQ(std::string("yes"), std::string(std::getenv("A_CHILDS_SETTING")));
             peer.send(peer.receive<std::string::size_type>() + 1);
             peer.sync();
         },
-        "VIPL_TEST_CHILD=yes"));
+        "A_CHILDS_SETTING=yes"));
 }
 
 TEST_CASE("what goes wrong in a child is told", "[windows]")
