@@ -7,12 +7,21 @@ vipl_layer(src/os/any
     memory.c
     mutex.c
     rank.c)
-if(WIN32)
+# macOS has what the BSDs have, but for some of their calls: VIPL_OS_PORTABLE has the same replacements, so that they are tested.
+set(vipl_os_bsd OFF)
+if(CMAKE_SYSTEM_NAME MATCHES "^(FreeBSD|NetBSD|OpenBSD|Darwin)$")
+    set(vipl_os_bsd ON)
+endif()
+if(WIN32 OR VIPL_OS_PORTABLE OR vipl_os_bsd) # what only Linux has, and is done without
     vipl_layer(src/os/any
         no_barrier.c
+        no_mappable.c
         no_peer.c
+        no_shared_waker.c
         no_threads.c
         no_watch.c)
+endif()
+if(WIN32)
     vipl_layer(src/os/windows
         descriptor.c
         error.c
@@ -45,19 +54,9 @@ vipl_layer(src/os/posix
     socket.c
     standard.c
     thread.c)
-# macOS has what the BSDs have, but for some of their calls: VIPL_OS_PORTABLE has the same replacements, so that they are tested.
-set(vipl_os_bsd OFF)
-if(CMAKE_SYSTEM_NAME MATCHES "^(FreeBSD|NetBSD|OpenBSD|Darwin)$")
-    set(vipl_os_bsd ON)
-endif()
 if(VIPL_OS_PORTABLE OR vipl_os_bsd)
     # What systems have whose only calls are those of POSIX, or nearly so. Who is at the other end of a socket, and sets of descriptors, each
     # system has in a way of its own.
-    vipl_layer(src/os/any
-        no_barrier.c
-        no_peer.c
-        no_threads.c
-        no_watch.c)
     vipl_layer(src/os/posix
         folder.c
         futex.c

@@ -47,20 +47,3 @@ void vipl_waker_reset(struct vipl_waker *waker)
     while (read(waker->fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) {
     }
 }
-
-int vipl_shared_waker_open(int *fd)
-{
-    *fd = -1; /* the writer of a pipe would depend on its reader */
-    return ENOTSUP;
-}
-
-bool vipl_shared_waker_is_valid(int fd)
-{
-    (void)fd;
-    return false;
-}
-
-void vipl_shared_waker_signal(int fd)
-{
-    (void)fd;
-}

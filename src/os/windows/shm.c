@@ -198,20 +198,3 @@ void vipl_shm_abandon(void)
 {
     /* there is no fork */
 }
-
-/* --- memory that peers find by themselves: there is none --- */
-
-void vipl_shm_find_mappable(const void *address, size_t bytes, struct vipl_mappable *out)
-{
-    (void)address;
-    (void)bytes;
-    *out = (struct vipl_mappable){0};
-}
-
-int vipl_shm_fetch(struct vipl_shm *shm, int pid, const struct vipl_mappable *where)
-{
-    (void)shm;
-    (void)pid;
-    (void)where;
-    return ENOTSUP;
-}

@@ -59,23 +59,6 @@ void vipl_waker_reset(struct vipl_waker *waker)
     mark_waker(waker, false);
 }
 
-int vipl_shared_waker_open(int *fd)
-{
-    *fd = -1; /* no descriptor is passed to another process */
-    return ENOTSUP;
-}
-
-bool vipl_shared_waker_is_valid(int fd)
-{
-    (void)fd;
-    return false;
-}
-
-void vipl_shared_waker_signal(int fd)
-{
-    (void)fd;
-}
-
 /* --- sleeping --- */
 
 void vipl_pause(uint64_t ns)
