@@ -154,25 +154,31 @@ static void put_script(FILE *to, const struct traffic_plot *plot, const char *ti
           to);
 }
 
+/* gnuplot may end before it has read all. */
+static int run_gnuplot(const struct traffic_plot *plot, const char *title)
+{
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+    FILE *gnuplot = popen("gnuplot", "we"); /* NOLINT(cert-env33-c): no word of it comes from outside */
+    int status = -1;
+
+    if (gnuplot == NULL) {
+        tool_complain("gnuplot: %s", strerror(errno));
+    } else {
+        put_script(gnuplot, plot, title);
+        status = pclose(gnuplot);
+    }
+    (void)signal(SIGPIPE, before);
+    return status;
+}
+
 bool traffic_plot_draw(const struct traffic_plot *plot, const char *title)
 {
-    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* it may end before it has read all */
-    FILE *gnuplot;
-    int status;
-
     if (plot->path == NULL || plot->count < 2) {
         return true;
     }
-    gnuplot = popen("gnuplot", "we"); /* NOLINT(cert-env33-c): no word of it comes from outside */
-    if (gnuplot == NULL) {
-        tool_complain("gnuplot: %s", strerror(errno));
+    if (run_gnuplot(plot, title) != 0) {
+        tool_complain("--plot %s: gnuplot has failed", plot->path);
         return false;
     }
-    put_script(gnuplot, plot, title);
-    status = pclose(gnuplot);
-    (void)signal(SIGPIPE, before);
-    if (status != 0) {
-        tool_complain("--plot %s: gnuplot has failed", plot->path);
-    }
-    return status == 0;
+    return true;
 }
