@@ -109,8 +109,9 @@ def show(title, columns, rows):
                                                               [total["invalidated"] for total in totals]))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def chosen_programs(title):
+    """What the command line asks for, and the programs by name. Ends the script if they are not here."""
+    parser = argparse.ArgumentParser(description=title)
     parser.add_argument("build")
     parser.add_argument("--device", default="loopback")
     parser.add_argument("--ranks", type=int, default=2)
@@ -120,6 +121,11 @@ def main():
     if not is_here() or not chosen:
         print("Open MPI or the programs are not here")
         sys.exit(77)
+    return arguments, chosen
+
+
+def main():
+    arguments, chosen = chosen_programs(__doc__.splitlines()[0])
     for title, columns in (("P3.6 by the memory that the cache may keep", LIMITS), ("P3.7 by the regions that it may keep", REGIONS),
                            ("P3.8 by the allocator", allocators())):
         rows = [(name, [run(arguments.build, arguments.device, arguments.ranks, one, more) for _, more in columns])

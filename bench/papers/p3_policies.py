@@ -4,22 +4,20 @@
 
     p3_policies.py BUILD [--device NAME] [--ranks N] [--only PROGRAM]
 
-Each program runs once, with room for all of its regions and a trace of what it asks of the cache (p3_trace.c). The caches of other sizes and policies are
-computed from that: a call whose region had lost its memory misses in each of them. When memory goes is not in the trace, so a computed cache has such a
-region until it is asked for. Policies: the least recently used idle region is ended (what the library does), the oldest, any, and, with the future known,
-the one that takes most bytes for the longest time until it is asked for again, which shows what there is to gain. A row has hits in per cent of the
-look-ups, of all ranks. The row "measured" is the library itself at that limit, in runs of their own: how far it is from the first policy says how much
-the computing is worth.
+Each program runs once, with room for all of its regions and a trace of what it asks of the cache (p3_trace.c). The caches of other sizes and
+policies are computed from that: a call whose region had lost its memory misses in each of them. When memory goes is not in the trace, so a computed
+cache has such a region until it is asked for. Policies: the least recently used idle region is ended (what the library does), the oldest, any, and,
+with the future known, the one that takes most bytes for the longest time until it is asked for again, which shows what there is to gain. A row has
+hits in per cent of the look-ups, of all ranks. The row "measured" is the library itself at that limit, in runs of their own: how far it is from the
+first policy says how much the computing is worth.
 """
-import argparse
 import bisect
 import os
 import random
 import sys
 import tempfile
 
-from mpirun import is_here
-from p3_hits import lookups, programs, run
+from p3_hits import chosen_programs, lookups, run
 
 PAGE = 4096
 LIMITS = [1, 2, 4, 16]  # MiB
@@ -172,16 +170,7 @@ def table(build, device, ranks, name, program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build")
-    parser.add_argument("--device", default="loopback")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--only", metavar="PROGRAM")
-    arguments = parser.parse_args()
-    chosen = {name: one for name, one in programs(arguments.ranks).items() if arguments.only in (None, name)}
-    if not is_here() or not chosen:
-        print("Open MPI or the programs are not here")
-        sys.exit(77)
+    arguments, chosen = chosen_programs(__doc__.splitlines()[0])
     for name, program in chosen.items():
         table(arguments.build, arguments.device, arguments.ranks, name, program)
 
