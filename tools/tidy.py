@@ -5,30 +5,17 @@ headers, command, settings and clang-tidy.
 
     tidy.py BUILD JOBS FOLDER... [-- CLANG-TIDY-ARGUMENT...]
 
-What was good is remembered in $XDG_CACHE_HOME/vipl/tidy, or below ~/.cache: an empty file for each, that is named after all of these. The headers
-are those of the build's last compilation, which has to be there.
+The headers are those of the build's last compilation, which has to be there.
 """
 import concurrent.futures
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import time
 
-TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "vipl", "tidy")
+from known_good import TOP, KnownGood
+
 SETTINGS = [os.path.join(TOP, folder, ".clang-tidy") for folder in ("", "src/sockets", "integrations")]
-KEPT_S = 30 * 24 * 3600
-contents = {}
-
-
-def digest(path):
-    """Of a file's text, which is read once."""
-    if path not in contents:
-        with open(path, "rb") as file:
-            contents[path] = hashlib.sha256(file.read()).hexdigest()
-    return contents[path]
 
 
 def headers(build):
@@ -57,36 +44,22 @@ def work(build, folders):
         yield path, entry["command"].replace(TOP, "."), compiled_from
 
 
-def key_of(command, compiled_from, common):
-    key = hashlib.sha256(common.encode())
-    key.update(command.encode())
-    for path in sorted(compiled_from):
-        key.update(("%s %s\n" % (os.path.relpath(path, TOP) if path.startswith(TOP) else path, digest(path))).encode())
-    return key.hexdigest()
-
-
 def main():
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     build, jobs, folders = os.path.realpath(sys.argv[1]), int(sys.argv[2]), sys.argv[3:split]
     tidy = ["clang-tidy", "-quiet", "-p", build] + sys.argv[split + 1:]
-    version = subprocess.run(["clang-tidy", "--version"], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
-    common = version + "".join(map(digest, SETTINGS)) + " ".join(sys.argv[split + 1:])
-    os.makedirs(CACHE, exist_ok=True)
-    for name in os.listdir(CACHE):
-        if os.path.getmtime(os.path.join(CACHE, name)) < time.time() - KEPT_S:
-            os.unlink(os.path.join(CACHE, name))
+    good = KnownGood("clang-tidy", sys.argv[split + 1:], SETTINGS)
 
     def look(item):
         """What clang-tidy says of a file; None: nothing, or it had nothing to say before."""
         path, command, compiled_from = item
-        stamp = compiled_from and os.path.join(CACHE, key_of(command, compiled_from, common))
-        if stamp and os.path.exists(stamp):
-            os.utime(stamp)
+        stamp = compiled_from and good.stamp(command, compiled_from)
+        if stamp and good.has(stamp):
             return path, None, True
         done = subprocess.run(tidy + [os.path.join(TOP, path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, check=False)
         if done.returncode == 0 and not done.stdout.strip():
             if stamp:
-                open(stamp, "w", encoding="utf-8").close()
+                good.add(stamp)
             return path, None, False
         return path, done.stdout or done.stderr, False
 
