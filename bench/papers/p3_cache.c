@@ -23,7 +23,7 @@
 #include "tool_text.h"
 #include "tool_vipl.h"
 
-enum { PAGE = 4096, MOST_BYTES = 1 << 20, ROUNDS = 200, TRANSFERS = 50, HITS = 2000 };
+enum { PAGE = 4096, MOST_BYTES = 1 << 20, MOST_ROUNDS = 200, TRANSFERS = 50, HITS = 2000 };
 
 /* Parts of the transfers that are hits, in per cent; REGISTERED_ONCE: no cache. */
 enum { REGISTERED_ONCE = -1 };
@@ -42,6 +42,7 @@ struct options {
     const char *device;
     bool json;
     bool processes;
+    int rounds; /* of each figure: 1 to MOST_ROUNDS */
 };
 
 static double now_us(void)
@@ -111,12 +112,12 @@ static bool acquire_and_release(const struct pair *pair, size_t bytes, VIP_ULONG
 
 /* Time of a hit: the least of the rounds. A round has many hits, since the clock takes as long as
  * one. */
-static bool measure_hit(const struct pair *pair, double *out)
+static bool measure_hit(const struct pair *pair, int rounds, double *out)
 {
     bool good = acquire_and_release(pair, MOST_BYTES, 0);
 
     *out = 1e9;
-    for (int round = 0; good && round < ROUNDS; round++) {
+    for (int round = 0; good && round < rounds; round++) {
         double begun = now_us();
         for (int i = 0; good && i < HITS; i++) {
             good = acquire_and_release(pair, PAGE, 0);
@@ -129,12 +130,12 @@ static bool measure_hit(const struct pair *pair, double *out)
 
 /* Median time of a miss whose region the cache keeps, with the end of the region; and of
  * registering and deregistering the same. */
-static bool measure_miss(const struct pair *pair, size_t bytes, double *miss, double *registering)
+static bool measure_miss(const struct pair *pair, size_t bytes, int rounds, double *miss, double *registering)
 {
-    static double misses[ROUNDS], direct[ROUNDS];
+    static double misses[MOST_ROUNDS], direct[MOST_ROUNDS];
     bool good = true;
 
-    for (int round = 0; good && round < ROUNDS; round++) {
+    for (int round = 0; good && round < rounds; round++) {
         VIP_MEM_HANDLE handle;
         good = ends_right("VipxForgetMem", VipxForgetMem(pair->ends.nic[0], pair->source, MOST_BYTES));
         double begun = now_us();
@@ -148,8 +149,8 @@ static bool measure_miss(const struct pair *pair, size_t bytes, double *miss, do
                ends_right("VipDeregisterMem", VipDeregisterMem(pair->ends.nic[0], pair->source, handle));
         direct[round] = now_us() - begun;
     }
-    *miss = table_percentile(misses, ROUNDS, 50);
-    *registering = table_percentile(direct, ROUNDS, 50);
+    *miss = table_percentile(misses, (unsigned)rounds, 50);
+    *registering = table_percentile(direct, (unsigned)rounds, 50);
     return good;
 }
 
@@ -164,14 +165,14 @@ static bool show_costs(const struct pair *pair, const struct options *options)
                  {"miss, 1 MiB", "register and deregister, 1 MiB", MOST_BYTES, 3240}};
     double hit;
 
-    if (!measure_hit(pair, &hit)) {
+    if (!measure_hit(pair, options->rounds, &hit)) {
         return false;
     }
     table_begin("P3.2 the registration cache: acquire and release", TABLE_WALL, "us", options->json);
     table_row("hit", 0.6, hit, NULL, TABLE_NONE, TABLE_NONE);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         double miss, registering;
-        if (!measure_miss(pair, sizes[i].bytes, &miss, &registering)) {
+        if (!measure_miss(pair, sizes[i].bytes, options->rounds, &miss, &registering)) {
             return false;
         }
         table_row(sizes[i].registering, TABLE_NONE, registering, NULL, TABLE_NONE, TABLE_NONE);
@@ -239,11 +240,11 @@ static bool show_bandwidth(const struct pair *pair, const struct options *option
 {
     static const char *const names[] = {"0 % hits", "50 % hits", "90 % hits", "100 % hits",
                                         "registered once"};
-    static double samples[RATES][ROUNDS];
+    static double samples[RATES][MOST_ROUNDS];
     double medians[RATES];
     char title[80];
 
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < options->rounds; round++) {
         for (int i = 0; i < RATES; i++) {
             if (!measure_rate(pair, bytes, rates[i], &samples[i][round])) {
                 return false;
@@ -251,7 +252,7 @@ static bool show_bandwidth(const struct pair *pair, const struct options *option
         }
     }
     for (int i = 0; i < RATES; i++) {
-        medians[i] = table_percentile(samples[i], ROUNDS, 50);
+        medians[i] = table_percentile(samples[i], (unsigned)options->rounds, 50);
     }
     snprintf(title, sizeof(title), "P3.3 RDMA Write, %zu bytes%s, by hits of the cache", bytes,
              options->processes ? ", two processes" : "");
@@ -282,19 +283,23 @@ int main(int argc, char **argv)
     static const struct option known[] = {{"device", required_argument, NULL, 'd'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"processes", no_argument, NULL, 'p'},
+                                          {"rounds", required_argument, NULL, 'r'},
                                           {NULL, 0, NULL, 0}};
-    struct options options = {.device = "loopback"};
+    struct options options = {.device = "loopback", .rounds = MOST_ROUNDS};
     struct pair pair;
     int option;
 
     tool_name = "vipl-bench-p3-cache";
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (option != 'd' && option != 'j' && option != 'p') {
+        uint64_t rounds = 0;
+        if ((option != 'd' && option != 'j' && option != 'p' && option != 'r') ||
+            (option == 'r' && !tool_parse_number(optarg, 1, MOST_ROUNDS, &rounds))) {
             return TOOL_USAGE;
         }
         options.device = option == 'd' ? optarg : options.device;
         options.json = options.json || option == 'j';
         options.processes = options.processes || option == 'p';
+        options.rounds = option == 'r' ? (int)rounds : options.rounds;
     }
     memset(&pair, 0, sizeof(pair));
     bool good = run(&pair, &options);
