@@ -7,8 +7,7 @@
 
 bool sock_fault_is(enum sock_fault fault)
 {
-    static const char *const names[SOCK_FAULTS] = {"decline", "stream", "join",   "commit",
-                                                   "die",     "signal", "patient"};
+    static const char *const names[SOCK_FAULTS] = {"decline", "stream", "join", "commit", "die", "signal"};
     const char *asked = vipl_environment("VIPL_SOCKETS_FAULT");
     return asked != NULL && strcmp(asked, names[fault]) == 0;
 }

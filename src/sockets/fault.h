@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Failures of the handshake that a test asks for, or is spared (VIPL_SOCKETS_FAULT). */
+/* Failures of the handshake that a test asks for (VIPL_SOCKETS_FAULT). */
 #ifndef VIPL_SOCKETS_FAULT_H
 #define VIPL_SOCKETS_FAULT_H
 
@@ -12,7 +12,6 @@ enum sock_fault {
     SOCK_FAULT_COMMIT,  /* the VI is connected, and this end says that it is not */
     SOCK_FAULT_DIE,     /* the process ends when the VIs are being connected */
     SOCK_FAULT_SIGNAL,  /* SIGUSR1 comes while a thread looks at a part of a message */
-    SOCK_FAULT_PATIENT, /* no failure: the VIs have a minute to be connected, on a busy machine */
     SOCK_FAULTS
 };
 /* Returns true if the test has asked for it. */

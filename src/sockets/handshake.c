@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/config.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "sockets/conn.h"
@@ -33,17 +34,21 @@
 #include "vipl/posix.h"
 
 enum {
-    JOIN_MS = 2000,     /* for the VIs to be connected, once both ends know that they want it */
-    PATIENT_MS = 60000, /* the same, in a test on a machine that may be busy */
-    PART_MS = 1000,     /* for the rest of a message to come */
-    MOST_EARLY = 128    /* VIs that are being connected, where a client's still waits for WELCOME */
+    PART_MS = 1000,  /* for the rest of a message to come */
+    MOST_EARLY = 128 /* VIs that are being connected, where a client's still waits for WELCOME */
 };
 static const uint64_t ns_per_ms = 1000000;
 
-/* How long the two ends wait for the VIs to be connected. */
+/* How long the two ends wait for the VIs to be connected, once both know that they want it. */
 static VIP_ULONG join_ms(void)
 {
-    return sock_fault_is(SOCK_FAULT_PATIENT) ? PATIENT_MS : JOIN_MS;
+    static uint32_t known; /* atomic, relaxed; 0: not read yet */
+    uint32_t ms = vipl_load_relaxed(&known);
+    if (ms == 0) {
+        ms = vipl_config_number("VIPL_SOCKETS_JOIN_MS");
+        vipl_store_relaxed(&known, ms);
+    }
+    return ms;
 }
 
 /* --- outcomes --- */
