@@ -144,10 +144,15 @@ function(vipl_objects target)
     endif()
 endfunction()
 
-# vipl_layer(<folder> <file>...): adds a folder's sources to the library.
+# vipl_layer(<folder> <file>...): adds a folder's sources to the library. What the driver of the card needs is in vipl_driver_objects, with the
+# driver: libvipldm has these, and nothing of the VI Architecture.
 function(vipl_layer folder)
+    set(target vipl_objects)
+    if(folder MATCHES "^src/(base|iwarp|os|start|vfio_user)(/|$)")
+        set(target vipl_driver_objects)
+    endif()
     list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
-    target_sources(vipl_objects PRIVATE ${ARGN})
+    target_sources(${target} PRIVATE ${ARGN})
 endfunction()
 
 # vipl_card(<target> <folder> <file>...): the model of a device, an object library that needs nothing but the codecs of src/iwarp.
@@ -159,8 +164,8 @@ function(vipl_card target folder)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# vipl_part(<target> <folder> <file>...): objects apart from the library's: the adapter process, which calls the model of the card, so that a
-# test may put another one in its place; and what only its program has.
+# vipl_part(<target> <folder> <file>...): objects apart from the library's: the driver of the card; the adapter process, which calls the model of
+# the card, so that a test may put another one in its place; and what only its program has.
 function(vipl_part target folder)
     list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
     if(NOT TARGET ${target})
@@ -224,22 +229,25 @@ function(vipl_backend_table)
         set(sharing_include "#include \"server/server.h\"\n")
         set(sharing_entry "vipl_server_entry *const vipl_server_in_fork = vipl_server_run;\n")
     endif()
-    if(VIPL_BACKEND_RNIC)
-        set(rnic_include "#include \"backends/rnic/pci/pci.h\"\n#include \"rnic/start.h\"\n")
-        set(rnic_fork NULL)
-        set(rnic_inproc NULL)
-        if(VIPL_BACKEND_RNIC_MODEL)
-            string(PREPEND rnic_include "#include \"adapter/serve.h\"\n")
-            set(rnic_fork rnic_adapter_fork)
-            set(rnic_inproc rnic_pci_inproc_open)
-        endif()
-        set(rnic_entry "rnic_adapter_entry *const rnic_adapter_in_fork = ${rnic_fork};\n")
-        string(APPEND rnic_entry "rnic_pci_opener *const rnic_pci_open_model = ${rnic_inproc};\n")
-    endif()
     vipl_build_options(build_options)
     set(table ${PROJECT_BINARY_DIR}/src/core/backend_table.c)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/backend_table.c.in ${table} @ONLY)
     target_sources(vipl_objects PRIVATE ${table})
+endfunction()
+
+# vipl_rnic_table(): writes out what the driver of the card has of the model.
+function(vipl_rnic_table)
+    set(adapter_include "")
+    set(adapter_in_fork NULL)
+    set(open_model NULL)
+    if(VIPL_BACKEND_RNIC_MODEL)
+        set(adapter_include "#include \"adapter/serve.h\"\n")
+        set(adapter_in_fork rnic_adapter_fork)
+        set(open_model rnic_pci_inproc_open)
+    endif()
+    set(table ${PROJECT_BINARY_DIR}/src/backends/rnic/rnic_table.c)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/rnic_table.c.in ${table} @ONLY)
+    target_sources(vipl_driver_objects PRIVATE ${table})
 endfunction()
 
 # vipl_public_includes(<target> <source folder> <folder below the installed include folder>)
@@ -252,11 +260,12 @@ function(vipl_public_includes target folder installed)
 endfunction()
 
 # What the library, and each program that has its code, is linked from.
-set(vipl_library_objects $<TARGET_OBJECTS:vipl_objects>)
+set(vipl_card_objects $<TARGET_OBJECTS:vipl_driver_objects>)
 set(vipl_model_objects $<TARGET_OBJECTS:vipl_adapter_objects> $<TARGET_OBJECTS:vipl_rnic_card>)
 if(VIPL_BACKEND_RNIC_MODEL)
-    list(APPEND vipl_library_objects ${vipl_model_objects})
+    list(APPEND vipl_card_objects ${vipl_model_objects})
 endif()
+set(vipl_library_objects $<TARGET_OBJECTS:vipl_objects> ${vipl_card_objects})
 
 # vipl_library(<shared|static> <SHARED|STATIC>): the target vipl_<kind>, alias vipl::<kind>.
 function(vipl_library kind type)

@@ -15,7 +15,7 @@ enum rnic_adapter_start {
 /* The main function of an adapter that is a fork. It serves `path` until some time after its last
  * program has gone. */
 typedef void rnic_adapter_entry(const char *path, int lifeline);
-/* The build sets this pointer (backend_table.c). NULL: the library was built without the
+/* The build sets this pointer (rnic_table.c). NULL: the library was built without the
  * adapter. */
 extern rnic_adapter_entry *const rnic_adapter_in_fork;
 

@@ -132,7 +132,7 @@ rnic_pci_opener rnic_pci_vfio_open;      /* "pci:ADDRESS", bound to vfio-pci */
 rnic_pci_opener rnic_pci_sysfs_open;     /* "pci:ADDRESS", no IOMMU */
 
 /* rnic_pci_inproc_open(), or NULL in a library that was built without VIPL_BACKEND_RNIC_MODEL. The
- * build sets this pointer (backend_table.c). */
+ * build sets this pointer (rnic_table.c). */
 extern rnic_pci_opener *const rnic_pci_open_model;
 
 #endif
