@@ -137,12 +137,23 @@ static void wire_ready(struct rnic_source *source)
     }
 }
 
+/* Whether a function may have raw queue pairs. */
+static bool has_raw(const struct rnic_card_config *config)
+{
+    uint64_t any = 0;
+    for (size_t i = 0; i < sizeof(config->raw) / sizeof(config->raw[0]); i++) {
+        any |= config->raw[i];
+    }
+    return any != 0;
+}
+
 /* An interface's own address and frames are the card's, unless others were chosen. Without an
  * interface its address is made. */
 static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *config)
 {
     struct rnic_adapter_wire_address address;
-    int error = rnic_adapter_wire_open(config->wire == NULL ? "switch" : config->wire, &a->wire, &address);
+    int error = rnic_adapter_wire_open(config->wire == NULL ? "switch" : config->wire, has_raw(&a->config),
+                                       &a->wire, &address);
     if (error != 0) {
         return error;
     }

@@ -21,6 +21,7 @@ struct peer {
 struct rnic_adapter_wire {
     int fd;
     bool is_datagram;
+    bool is_raw; /* an interface, of whose frames all are taken */
     bool is_gone;
     struct peer peers[RNIC_ADAPTER_WIRE_MAX_PEERS]; /* of datagrams */
     unsigned peer_count;
@@ -135,12 +136,18 @@ void rnic_adapter_wire_send(struct rnic_adapter_wire *wire, const uint8_t *frame
     }
 }
 
+static int receive_frame(const struct rnic_adapter_wire *w, uint8_t *frame, size_t size, size_t *length)
+{
+    return w->is_raw ? vipl_packet_receive(w->fd, frame, size, length)
+                     : vipl_frame_receive(w->fd, frame, size, length);
+}
+
 uint32_t rnic_adapter_wire_receive(struct rnic_adapter_wire *wire, uint8_t *frame, uint32_t size)
 {
     struct vipl_inet from;
     size_t length = 0;
     int error = wire->is_datagram ? vipl_datagram_receive(wire->fd, &from, frame, size, &length)
-                                  : vipl_frame_receive(wire->fd, frame, size, &length);
+                                  : receive_frame(wire, frame, size, &length);
     if (error != 0) {
         wire->is_gone = wire->is_gone || error == ENODEV;
         return 0;
@@ -217,21 +224,24 @@ static int open_datagram(struct rnic_adapter_wire *w, char *text)
     return read_inet(text, &local) ? vipl_datagram_open(&local, &w->fd) : EINVAL;
 }
 
-static int open_by_text(struct rnic_adapter_wire *w, char *text, struct rnic_adapter_wire_address *address)
+static int open_by_text(struct rnic_adapter_wire *w, char *text, bool is_raw,
+                        struct rnic_adapter_wire_address *address)
 {
     if (strncmp(text, "udp:", 4) == 0) {
         address->mtu = RNIC_ADAPTER_WIRE_DATAGRAM_MTU;
         return open_datagram(w, text + 4);
     }
     if (strncmp(text, "packet:", 7) == 0) {
-        int error = vipl_packet_open(text + 7, EFE_ETHERTYPE, address->mac, &address->mtu, &w->fd);
+        uint16_t type = is_raw ? 0 : EFE_ETHERTYPE;
+        int error = vipl_packet_open(text + 7, type, address->mac, &address->mtu, &w->fd);
         address->has_mac = error == 0;
+        w->is_raw = is_raw;
         return error;
     }
     return strncmp(text, "tap:", 4) == 0 ? vipl_tap_open(text + 4, &w->fd) : EINVAL;
 }
 
-int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out,
+int rnic_adapter_wire_open(const char *text, bool is_raw, struct rnic_adapter_wire **out,
                            struct rnic_adapter_wire_address *address)
 {
     char copy[MAX_TEXT];
@@ -248,7 +258,7 @@ int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out,
         return ENOMEM;
     }
     w->fd = -1;
-    int error = open_by_text(w, copy, address);
+    int error = open_by_text(w, copy, is_raw, address);
     if (error != 0) {
         rnic_adapter_wire_close(w);
         return error;

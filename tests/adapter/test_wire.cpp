@@ -16,7 +16,7 @@ namespace {
 struct Wire {
     explicit Wire(const std::string &text)
     {
-        const int error = rnic_adapter_wire_open(text.c_str(), &wire, &address);
+        const int error = rnic_adapter_wire_open(text.c_str(), false, &wire, &address);
         INFO(text);
         REQUIRE(error == 0);
     }
@@ -92,7 +92,7 @@ TEST_CASE("the switch alone is no wire, and wrong texts are refused", "[wire]")
 {
     rnic_adapter_wire *wire = nullptr;
     rnic_adapter_wire_address address{};
-    CHECK(rnic_adapter_wire_open("switch", &wire, &address) == 0);
+    CHECK(rnic_adapter_wire_open("switch", false, &wire, &address) == 0);
     CHECK(wire == nullptr);
     for (const std::string &text :
          {std::string(""), std::string("switc"), std::string("udp:"), std::string("udp:127.0.0.1"),
@@ -103,10 +103,10 @@ TEST_CASE("the switch alone is no wire, and wrong texts are refused", "[wire]")
           std::string("udp:127.0.0.1:9,peer=@127.0.0.1:9"), std::string("udp:[::1:9"),
           "udp:" + std::string(1000, 'x') + ":9"}) {
         INFO(text);
-        CHECK(rnic_adapter_wire_open(text.c_str(), &wire, &address) == EINVAL);
+        CHECK(rnic_adapter_wire_open(text.c_str(), false, &wire, &address) == EINVAL);
     }
-    CHECK(rnic_adapter_wire_open("packet:nosuchinterface", &wire, &address) != 0);
-    CHECK(rnic_adapter_wire_open("packet:lo", &wire, &address) != 0); // no Ethernet, or no right
+    CHECK(rnic_adapter_wire_open("packet:nosuchinterface", false, &wire, &address) != 0);
+    CHECK(rnic_adapter_wire_open("packet:lo", false, &wire, &address) != 0); // no Ethernet, or no right
     CHECK(wire == nullptr);
 }
 
@@ -191,11 +191,11 @@ TEST_CASE("frames go through an interface of the system, as real frames", "[wire
         }
         rnic_adapter_wire *tap = nullptr, *packet = nullptr;
         rnic_adapter_wire_address tap_address{}, address{};
-        if (rnic_adapter_wire_open("tap:vipltest0", &tap, &tap_address) != 0) {
+        if (rnic_adapter_wire_open("tap:vipltest0", false, &tap, &tap_address) != 0) {
             _exit(77);
         }
         const bool up = std::system("ip link set vipltest0 address 02:00:00:00:00:0b mtu 4000 up") == 0;
-        bool good = up && rnic_adapter_wire_open("packet:vipltest0", &packet, &address) == 0;
+        bool good = up && rnic_adapter_wire_open("packet:vipltest0", false, &packet, &address) == 0;
         good = good && address.has_mac && address.mac[5] == 0x0B && address.mtu == 4000;
         const Bytes out = frame(0x0C, 0x0B), in = frame(0x0B, 0x0C);
         Bytes got(9100);
@@ -218,6 +218,55 @@ TEST_CASE("frames go through an interface of the system, as real frames", "[wire
             good = good && !rnic_adapter_wire_is_gone(tap) && std::system("ip link delete vipltest0") == 0;
             good = good && receive(tap).empty() && rnic_adapter_wire_is_gone(tap);
         }
+        _exit(good ? 0 : up ? 1 : 77);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        WARN("this process may not make interfaces");
+    } else {
+        CHECK(WEXITSTATUS(status) == 0);
+    }
+}
+
+TEST_CASE("a wire for raw queue pairs takes frames of every type, for whomever, with their tags, and not "
+          "its own",
+          "[wire]")
+{
+    const pid_t child = fork();
+    if (child == 0) { // in a network of its own
+        if (unshare(CLONE_NEWNET) != 0) {
+            _exit(77);
+        }
+        rnic_adapter_wire *a = nullptr, *b = nullptr;
+        rnic_adapter_wire_address address{};
+        const bool up = std::system("ip link add vipla type veth peer name viplb && "
+                                    "for i in vipla viplb; do "
+                                    "echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6 2>/dev/null; "
+                                    "ip link set $i up; done") == 0;
+        bool good = up && rnic_adapter_wire_open("packet:vipla", true, &a, &address) == 0 &&
+                    rnic_adapter_wire_open("packet:viplb", true, &b, &address) == 0;
+        Bytes got(9100);
+        const auto receive = [&](rnic_adapter_wire *wire, int ms) {
+            const int fd = rnic_adapter_wire_fd(wire);
+            const std::uint32_t bytes =
+                vipl_poll(&fd, 1, ms, nullptr) == 0
+                    ? rnic_adapter_wire_receive(wire, got.data(), static_cast<std::uint32_t>(got.size()))
+                    : 0;
+            return Bytes(got.begin(), got.begin() + bytes);
+        };
+        for (const char *type : {"\x08\x06", "\x81\x00", "\x88\xa8", "\x88\xb5"}) {
+            Bytes out(100, 7); // for somebody else
+            std::copy(type, type + 2, out.begin() + 12);
+            out[14] = 0x20; // of a tag
+            out[15] = 0x05;
+            if (good) {
+                rnic_adapter_wire_send(a, out.data(), static_cast<std::uint32_t>(out.size()));
+                good = receive(b, wait_ms()) == out;
+            }
+        }
+        good = good && receive(a, 0).empty() && rnic_adapter_wire_counted(a)->sent == 4;
         _exit(good ? 0 : up ? 1 : 77);
     }
     int status = 0;

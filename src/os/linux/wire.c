@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
+#include <net/ethernet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
@@ -17,6 +18,12 @@
 
 #include "os/os.h"
 #include "os/posix/sockaddr.h"
+
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
+
+enum { ADDRESSES = 12, TAG = 4 }; /* bytes of a frame's head: its two addresses, and a VLAN's tag */
 
 static int open_frame_socket(int family, int type, int protocol, int *out)
 {
@@ -87,6 +94,19 @@ static int bind_to_interface(int fd, const char *name, uint16_t type, uint8_t ma
                : error;
 }
 
+/* Frames for others come, too, and the system says which tags it has taken out. */
+static int receive_all(int fd, const char *interface)
+{
+    struct packet_mreq all = {.mr_ifindex = (int)if_nametoindex(interface), .mr_type = PACKET_MR_PROMISC};
+    int on = 1;
+    /* since Linux 4.20; before, vipl_packet_receive() alone leaves out what this host sends */
+    (void)setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on));
+    return setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &on, sizeof(on)) != 0 ||
+                   setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof(all)) != 0
+               ? errno
+               : 0;
+}
+
 int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint32_t *mtu, int *fd)
 {
     int made;
@@ -96,7 +116,10 @@ int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint3
         return error;
     }
     enlarge_buffers(made);
-    error = bind_to_interface(made, interface, type, mac, mtu);
+    error = type == 0 ? receive_all(made, interface) : 0;
+    if (error == 0) {
+        error = bind_to_interface(made, interface, type == 0 ? ETH_P_ALL : type, mac, mtu);
+    }
     if (error != 0) {
         vipl_fd_close(made);
         return error;
@@ -171,5 +194,52 @@ int vipl_frame_receive(int fd, void *frame, size_t size, size_t *length)
                                     : errno; /* a tap whose interface is gone returns EBADFD */
     }
     *length = (size_t)n;
+    return 0;
+}
+
+/* Returns the frame's length with the tag that goes back behind its addresses. */
+static size_t restore_tag(uint8_t *frame, size_t size, size_t length, const struct tpacket_auxdata *aux)
+{
+    bool has_type = (aux->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
+    uint16_t tag[2] = {htons(has_type ? aux->tp_vlan_tpid : ETHERTYPE_VLAN), htons(aux->tp_vlan_tci)};
+    if ((aux->tp_status & TP_STATUS_VLAN_VALID) == 0 || length < ADDRESSES || size < length + TAG) {
+        return length;
+    }
+    memmove(frame + ADDRESSES + TAG, frame + ADDRESSES, length - ADDRESSES);
+    memcpy(frame + ADDRESSES, tag, TAG);
+    return length + TAG;
+}
+
+static size_t restore_frame(struct msghdr *message, uint8_t *frame, size_t size, size_t length)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA) {
+            struct tpacket_auxdata aux;
+            memcpy(&aux, CMSG_DATA(c), sizeof(aux));
+            return restore_tag(frame, size, length, &aux);
+        }
+    }
+    return length;
+}
+
+int vipl_packet_receive(int fd, void *frame, size_t size, size_t *length)
+{
+    union {
+        struct cmsghdr aligned;
+        uint8_t bytes[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
+    } control;
+    struct sockaddr_ll from = {.sll_family = AF_UNSPEC};
+    struct iovec all = {frame, size};
+    struct msghdr message = {.msg_name = &from, .msg_iov = &all, .msg_iovlen = 1, .msg_control = &control};
+    ssize_t n;
+    do {
+        message.msg_namelen = sizeof(from);
+        message.msg_controllen = sizeof(control);
+        n = recvmsg(fd, &message, MSG_DONTWAIT);
+    } while ((n < 0 && errno == EINTR) || (n >= 0 && from.sll_pkttype == PACKET_OUTGOING));
+    if (n < 0) {
+        return errno == EWOULDBLOCK ? EAGAIN : errno;
+    }
+    *length = restore_frame(&message, frame, size, (size_t)n);
     return 0;
 }
