@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# libvipldm: recorded packets between a store, memory and a port. A library of its own, which needs nothing of libvipl. Its targets are
+# libvipldm: recorded packets between a store, memory and a port. A library of its own, which needs nothing of libvipl. Where the card is built, it
+# has the driver of the card in it, and what the driver stands on, but not the VI Architecture. Its targets are
 # vipl_dm_shared and vipl_dm_static (vipl::dm_shared, vipl::dm_static), and vipl::dm, the one that programs take.
 
 # io_uring, through liburing, where it is; else a thread moves chunks.
@@ -46,19 +47,45 @@ if(vipl_dm_uring)
     vipl_part(vipl_dm_objects src/dm queue_uring.c)
     target_include_directories(vipl_dm_objects SYSTEM PRIVATE ${VIPL_LIBURING_INCLUDE})
 endif()
+# The card, by its driver. It makes descriptors, and threads: its library stays where it is.
+set(vipl_dm_library_objects $<TARGET_OBJECTS:vipl_dm_objects>)
+set(vipl_dm_rnic 0)
+if(VIPL_BACKEND_RNIC)
+    set(vipl_dm_rnic 1)
+    vipl_part(vipl_dm_objects src/dm
+        rnic/card.c
+        rnic/launch.c
+        rnic/memory_rnic.c
+        rnic/port_rnic.c)
+    list(APPEND vipl_dm_library_objects ${vipl_card_objects})
+    if(NOT VIPL_ATOMICS_BUILT_IN)
+        list(APPEND vipl_dm_libraries atomic)
+        string(APPEND vipl_dm_pc_libraries " -latomic")
+    endif()
+endif()
 # Files of more than 2 GiB, on every CPU.
-target_compile_definitions(vipl_dm_objects PRIVATE VIPL_DM_URING=${vipl_dm_uring} _FILE_OFFSET_BITS=64)
+target_compile_definitions(vipl_dm_objects PRIVATE VIPL_DM_URING=${vipl_dm_uring} VIPL_DM_RNIC=${vipl_dm_rnic} _FILE_OFFSET_BITS=64)
 
 # vipl_dm_library(<shared|static> <SHARED|STATIC>)
 function(vipl_dm_library kind type)
     set(target vipl_dm_${kind})
-    add_library(${target} ${type} $<TARGET_OBJECTS:vipl_dm_objects>)
+    add_library(${target} ${type} ${vipl_dm_library_objects})
     add_library(vipl::dm_${kind} ALIAS ${target})
     vipl_own(${target})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME vipldm EXPORT_NAME dm_${kind} LINKER_LANGUAGE C)
     vipl_public_includes(${target} include "")
     target_link_libraries(${target} PRIVATE ${vipl_dm_libraries})
+    if(vipl_lto AND type STREQUAL "STATIC")
+        add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_OBJCOPY} "--remove-section=.gnu.lto_*"
+                           "--remove-section=.gnu.debuglto_*" $<TARGET_FILE:${target}> VERBATIM)
+    endif()
     if(type STREQUAL "SHARED")
+        if(vipl_dm_rnic AND VIPL_LINKER_HAS_NODELETE)
+            target_link_options(${target} PRIVATE LINKER:-z,nodelete)
+        endif()
+        if(vipl_lto)
+            target_link_options(${target} PRIVATE -fno-lto) # it is linked fast
+        endif()
         set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
         if(VIPL_LINKER_HAS_VERSION_SCRIPT)
             target_link_options(${target} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/vipl_dm.map)

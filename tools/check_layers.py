@@ -27,6 +27,8 @@ ROOMS = {
     'src/stream': {'stream', 'base', 'os'},
     'src/sockets': {'sockets', 'stream', 'base', 'os'},
     'src/dm': {'dm'},
+    # The card as a port: on the card's driver.
+    'src/dm/rnic': {'dm', 'dm/rnic', 'backends/rnic/verbs/verbs.h', 'rnic', 'os'},
     'src/iwarp': {'iwarp'},
     'src/rnic': {'rnic'},
     # The model of the card: what the card does, above the wire protocol with its switch and its bad wires.
@@ -99,7 +101,7 @@ def layer_of(path):
     if parts[:2] == ['src', 'share'] and len(parts) > 2:
         return 'src/share/client' if parts[2].startswith('client') else 'src/share'
     if parts[0] == 'src' and len(parts) > 2:
-        return '/'.join(parts[:-1]) if parts[1] in ('backends', 'devices') else 'src/' + parts[1]
+        return '/'.join(parts[:-1]) if parts[1] in ('backends', 'devices', 'dm') else 'src/' + parts[1]
     if parts[0] == 'tests' and len(parts) > 1:
         return 'tests/' + parts[1]
     return '/'.join(parts[:2]) if parts[:2] in (['bench', 'papers'], ['tools', 'rnic_log']) else parts[0]
@@ -254,6 +256,8 @@ SAMPLES = {
                            '#include "share/client.h" @@ src/server does not include this'],
     'src/dm/good.c': ['#include <pthread.h>', '#include "dm/store.h"', '#include "vipl/device_memory.h"', 'free(p);'],
     'src/dm/bad.c': ['#include "os/os.h" @@ src/dm does not include this'],
+    'src/dm/rnic/good.c': ['#include "backends/rnic/verbs/verbs.h"', '#include "dm/port.h"', '#include "os/os.h"', '#include "rnic/registers.h"'],
+    'src/dm/rnic/bad.c': ['#include "backends/rnic/verbs/function.h" @@ src/dm/rnic does not include this', 'p = malloc(1); @@ call of the system'],
     'src/base/bad.c': ['#include "core/vi.h" @@ src/base does not include this'],
     'src/os/any/good.c': ['#include <errno.h>', '#include "os/os.h"', 'free(p);'],
     'src/os/any/bad.c': ['#include <sys/mman.h> @@ system header outside src/os', '#ifdef __linux__ @@ operating system asked for'],
@@ -334,7 +338,7 @@ def self_test():
                        'vipl_layer(src/vfio_user message.c)\nvipl_part(part src/adapter dma.c)\n')
         os.makedirs(os.path.join(root, 'cmake'))
         with open(os.path.join(root, 'cmake/vipl_dm.cmake'), 'w', encoding='utf-8') as file:
-            file.write('# SPDX-License-Identifier: MIT\nvipl_part(part src/dm good.c bad.c)\n')
+            file.write('# SPDX-License-Identifier: MIT\nvipl_part(part src/dm good.c bad.c rnic/good.c rnic/bad.c)\n')
         with open(os.path.join(root, 'cmake/vipl_os.cmake'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/os/any good.c bad.c)\nvipl_layer(src/os/posix good.c bad.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:

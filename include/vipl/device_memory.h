@@ -10,12 +10,16 @@
  *  | part   | kinds of this version                                     |
  *  |--------|-----------------------------------------------------------|
  *  | store  | `file:PATH`                                               |
- *  | memory | `ram`                                                     |
+ *  | memory | `ram`; `rnic`, memory of the port's card                  |
  *  | port   | `packet:IFACE`, a network interface of the Linux kernel's |
+ *  |        | `rnic:DEVICE`, a raw queue pair of the RDMA card          |
  *
- * The library needs nothing of libvipl. A function that returns int returns 0, or an errno value
- * and a text that says what is wrong. One thread at a time may use one object. No function is for
- * signal handlers.
+ * DEVICE is what stands behind `rnic:` in the name of a device of VIPL: `inproc`, `socket:PATH`,
+ * `pci:ADDRESS`. The library needs nothing of libvipl: it has the driver of the card in it, and
+ * the driver's settings (VIPL_RNIC and others).
+ *
+ * A function that returns int returns 0, or an errno value and a text that says what is wrong. One
+ * thread at a time may use one object. No function is for signal handlers.
  */
 #ifndef VIPL_DEVICE_MEMORY_H
 #define VIPL_DEVICE_MEMORY_H
@@ -47,7 +51,7 @@ struct vipl_dm_path {
     const char *store;     /**< The recording, or where the capture goes. */
     const char *port;      /**< Where packets leave or arrive. */
     const char *memory;    /**< NULL: `ram`. */
-    uint64_t memory_bytes; /**< For packets; 0: 64 MiB. */
+    uint64_t memory_bytes; /**< For packets; 0: 64 MiB, or all that a card has if that is less. */
     uint32_t chunk_bytes;  /**< Of one transfer to or from the store, at least 65536; 0: 1 MiB. */
     uint32_t allow_ram;    /**< Not 0: take `ram` where the memory that is named cannot serve. */
 };
@@ -58,16 +62,19 @@ struct vipl_dm_counters {
     uint64_t sent_bytes;     /**< Their bytes. */
     uint64_t received;       /**< Packets that have come into a slot. */
     uint64_t received_bytes; /**< Their bytes, as far as they are kept. */
-    uint64_t missed;         /**< Capture: packets that the port dropped although it had slots. */
+    uint64_t missed;         /**< Capture: packets that the port dropped although it had slots. Of a card
+                                  those that found no receive: RAW_MISSED. */
     uint64_t no_slot;        /**< Capture: packets that the port dropped because it had no slot.
                                   Sender: times that the port had no room for a packet. */
     uint64_t store_behind;   /**< Times that a packet, or a slot, had to wait for the store. */
     uint64_t truncated;      /**< Packets that are kept, or were sent, without their last bytes. */
     uint64_t refused;        /**< Sender: packets that the port refuses, or that are shorter than a
-                                  header of Ethernet. */
+                                  header of Ethernet. A card says so after it has taken them, and then
+                                  they are not `sent` any more. */
     uint64_t lost;           /**< Packets that were to be sent or kept, and were not, or not whole. */
     uint64_t late_ns;        /**< Sender: the longest time by which a packet was late. */
-    uint64_t elapsed_ns;     /**< From the start to the last packet. */
+    uint64_t elapsed_ns;     /**< From the start to the last packet. Of packets that a card has let
+                                  leave at their times, these two are by the card's clock. */
 };
 
 /** How fast a sender sends. */

@@ -30,9 +30,9 @@ struct rnic_adapter_wire_address {
     uint32_t mtu; /* bytes of a frame's payload; 0: not known */
 };
 
-/* Opens a wire. `is_raw`: frames of every type are wanted, whoever they are for; otherwise an
- * interface takes those of EFE alone. *out is NULL for "switch". *address: the MAC and the MTU of the
- * wire itself. EINVAL: the text names no wire. Other values are the system's errors. */
+/* Opens a wire. `is_raw`: frames of every type are wanted, for any address; otherwise an
+ * interface takes those of EFE alone. *out is NULL for "switch". *address: the MAC and the MTU of
+ * the wire itself. EINVAL: the text names no wire. Other values are the system's errors. */
 int rnic_adapter_wire_open(const char *text, bool is_raw, struct rnic_adapter_wire **out,
                            struct rnic_adapter_wire_address *address);
 /* `wire` may be NULL. */

@@ -51,7 +51,7 @@ static void set_starved(struct vipl_dm_capture *capture, bool is_starved)
 
 /* A chunk is posted whole before the next one. If the next one is posted already, the port has the
  * whole ring. */
-static void post_slots(struct vipl_dm_capture *capture)
+void dm_capture_post(struct vipl_dm_capture *capture)
 {
     struct dm_port *port = capture->parts.port;
     struct dm_room *room = &capture->rooms[capture->post_room];
@@ -190,7 +190,7 @@ int vipl_dm_capture_run(struct vipl_dm_capture *capture, uint64_t nanoseconds, i
     while (now < end) {
         int count;
 
-        post_slots(capture);
+        dm_capture_post(capture);
         count = take_arrivals(capture, reason);
         if (count < 0) {
             return -count;
@@ -247,7 +247,7 @@ static int take_rest(struct vipl_dm_capture *capture, struct vipl_dm_reason *rea
         if (error != 0) {
             return error;
         }
-        post_slots(capture);
+        dm_capture_post(capture);
         count = take_arrivals(capture, reason);
         if (count < 0) {
             return -count;
@@ -268,8 +268,9 @@ int vipl_dm_capture_stop(struct vipl_dm_capture *capture, struct vipl_dm_reason 
     }
     tell_statistics(capture);
     room = &capture->rooms[capture->fill_room];
-    if (error == 0 && room->state == DM_ROOM_POSTED && room->filled > 0) {
-        error = write_room(capture, room, reason);
+    if (room->state == DM_ROOM_POSTED && room->filled > 0) { /* also if the port has failed */
+        bad = write_room(capture, room, error == 0 ? reason : &later);
+        error = error == 0 ? bad : error;
     }
     bad = quiet(capture, error == 0 ? reason : &later);
     error = error == 0 ? bad : error;

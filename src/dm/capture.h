@@ -55,4 +55,7 @@ struct vipl_dm_capture {
 int dm_capture_create(const struct vipl_dm_receive *receive, const struct dm_capture_parts *parts,
                       struct vipl_dm_capture **out, struct vipl_dm_reason *reason);
 
+/* capture.c: posts the slots that there are. */
+void dm_capture_post(struct vipl_dm_capture *capture);
+
 #endif

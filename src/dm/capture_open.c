@@ -93,6 +93,23 @@ static void name_outputs(struct vipl_dm_capture *capture)
         (struct dm_section){capture->parts.port->name, capture->parts.port->clock, capture->snaplen};
 }
 
+static int begin_capture(struct vipl_dm_capture *capture, struct vipl_dm_reason *reason)
+{
+    const struct dm_capture_parts *parts = &capture->parts;
+    int error = dm_outputs_begin(&capture->outputs, reason);
+
+    if (error != 0) {
+        return error;
+    }
+    capture->start = parts->clock->now(parts->clock->context);
+    (void)parts->port->kind->dropped(parts->port); /* before the start */
+    if (parts->port->kind->begin == NULL) {
+        return 0;
+    }
+    dm_capture_post(capture);
+    return parts->port->kind->begin(parts->port, reason);
+}
+
 int dm_capture_create(const struct vipl_dm_receive *receive, const struct dm_capture_parts *parts,
                       struct vipl_dm_capture **out, struct vipl_dm_reason *reason)
 {
@@ -113,14 +130,12 @@ int dm_capture_create(const struct vipl_dm_receive *receive, const struct dm_cap
         name_outputs(capture);
     }
     if (error == 0 && receive->only_explain == 0) {
-        error = dm_outputs_begin(&capture->outputs, reason);
+        error = begin_capture(capture, reason);
     }
     if (error != 0) {
         vipl_dm_capture_close(capture);
         return error;
     }
-    capture->start = parts->clock->now(parts->clock->context);
-    (void)parts->port->kind->dropped(parts->port); /* before the start */
     *out = capture;
     return 0;
 }
@@ -132,15 +147,12 @@ int vipl_dm_capture_open(const struct vipl_dm_receive *receive, struct vipl_dm_c
     int error = check_receive(receive, reason);
 
     if (error == 0) {
-        error = dm_path_open_memory(&receive->path, &parts.memory, reason);
+        error = dm_path_open(&receive->path, DM_RECEIVE, &parts.port, &parts.memory, reason);
     }
     if (error == 0 && receive->compact != 0 && !parts.memory->kind->is_main) {
         error = dm_fail(reason, ENOTSUP,
                         "memory \"%s\": the CPU compacts packets, and is to leave this memory alone",
                         receive->path.memory);
-    }
-    if (error == 0) {
-        error = dm_port_open(receive->path.port, DM_RECEIVE, &parts.port, reason);
     }
     if (error != 0) {
         close_capture_parts(&parts);

@@ -7,13 +7,23 @@
 /* A sleep ends late by at most this, mostly; the rest of the time is spent looking at the clock. */
 #define SLEEP_ERROR_NS UINT64_C(60000)
 
-static uint64_t clock_now(void *context)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec now;
 
-    (void)context;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t clock_now(void *context)
+{
+    (void)context;
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t dm_clock_day(void)
+{
+    return read_clock(CLOCK_REALTIME);
 }
 
 static void clock_wait_until(void *context, uint64_t time)

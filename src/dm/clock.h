@@ -15,5 +15,7 @@ struct dm_clock {
 
 /* The system's. */
 extern const struct dm_clock dm_clock_system;
+/* The time of day, in nanoseconds since 1970. */
+uint64_t dm_clock_day(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory that packets are in. A kind is a table of operations in a file of its own
- * (memory_ram.c). `base` is where the CPU sees the memory; of memory that is not main memory the
- * CPU writes a few aligned words per packet, and does not read.
+ * (memory_ram.c, rnic/memory_rnic.c). `base` is where the CPU sees the memory; of memory that is
+ * not main memory the CPU writes a few aligned words per packet, and does not read.
  */
 #ifndef VIPL_DM_MEMORY_H
 #define VIPL_DM_MEMORY_H
@@ -12,12 +12,17 @@
 
 #include "vipl/device_memory.h"
 
+/* The bytes of memory of which nobody has said how much; of a device, if it has as much. */
+#define DM_MEMORY_BYTES (UINT64_C(64) << 20)
+
 struct dm_memory;
+struct dm_port;
 
 struct dm_memory_kind {
     const char *name;
     bool is_main; /* main memory: the kernel and the CPU may copy from and to it */
-    int (*open)(const char *argument, uint64_t bytes, struct dm_memory **memory,
+    /* `bytes` 0: as the kind has it. `port`: whose packets will be there, or NULL. */
+    int (*open)(const char *argument, uint64_t bytes, struct dm_port *port, struct dm_memory **memory,
                 struct vipl_dm_reason *reason);
     void (*close)(struct dm_memory *memory);
 };
@@ -30,12 +35,13 @@ struct dm_memory {
     char text[96]; /* for --explain */
 };
 
-/* Opens the memory that `name` names, NULL: ram. `refusal` says why the port or the store needs
- * main memory, or is NULL; with `allow_ram`, memory that cannot serve is replaced by ram. */
-int dm_memory_open(const char *name, uint64_t bytes, const char *refusal, bool allow_ram,
+/* Opens the memory that `name` names, NULL: ram, for the packets of a port. With `allow_ram`,
+ * memory that cannot serve is replaced by ram. */
+int dm_memory_open(const char *name, uint64_t bytes, struct dm_port *port, bool allow_ram,
                    struct dm_memory **memory, struct vipl_dm_reason *reason);
 void dm_memory_close(struct dm_memory *memory); /* does nothing for NULL */
 
 extern const struct dm_memory_kind dm_memory_ram;
+extern const struct dm_memory_kind dm_memory_rnic; /* where the driver of the card is built */
 
 #endif

@@ -9,12 +9,14 @@
 #include "dm/memory.h"
 #include "dm/reason.h"
 
-static int ram_open(const char *argument, uint64_t bytes, struct dm_memory **memory,
+static int ram_open(const char *argument, uint64_t wanted, struct dm_port *port, struct dm_memory **memory,
                     struct vipl_dm_reason *reason)
 {
+    uint64_t bytes = wanted != 0 ? wanted : DM_MEMORY_BYTES;
     struct dm_memory *ram;
     void *pages;
 
+    (void)port;
     if (argument[0] != '\0') {
         return dm_fail(reason, EINVAL, "memory \"ram\" has no argument");
     }

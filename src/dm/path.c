@@ -5,11 +5,9 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "dm/port.h"
 #include "dm/reason.h"
 
 #define DEFAULT_CHUNK_BYTES (UINT32_C(1) << 20)
-#define DEFAULT_MEMORY_BYTES (UINT64_C(64) << 20)
 #define MAX_CHUNK_BYTES (UINT32_C(1) << 30)
 #define MAX_MEMORY_BYTES (UINT64_C(1) << 40)
 #define PAGE 4096U /* what stores ask for */
@@ -17,11 +15,6 @@
 uint32_t dm_path_chunk_bytes(const struct vipl_dm_path *path)
 {
     return path->chunk_bytes != 0 ? path->chunk_bytes : DEFAULT_CHUNK_BYTES;
-}
-
-uint64_t dm_path_memory_bytes(const struct vipl_dm_path *path)
-{
-    return path->memory_bytes != 0 ? path->memory_bytes : DEFAULT_MEMORY_BYTES;
 }
 
 int dm_path_check(const struct vipl_dm_path *path, struct vipl_dm_reason *reason)
@@ -35,15 +28,22 @@ int dm_path_check(const struct vipl_dm_path *path, struct vipl_dm_reason *reason
         return dm_fail(reason, EINVAL,
                        "a chunk of %" PRIu32 " bytes is not a multiple of 4096 from 65536 to 2^30", chunk);
     }
-    if (dm_path_memory_bytes(path) > MAX_MEMORY_BYTES) {
+    if (path->memory_bytes > MAX_MEMORY_BYTES) {
         return dm_fail(reason, EINVAL, "memory of %" PRIu64 " bytes is more than 2^40", path->memory_bytes);
     }
     return 0;
 }
 
-int dm_path_open_memory(const struct vipl_dm_path *path, struct dm_memory **memory,
-                        struct vipl_dm_reason *reason)
+int dm_path_open(const struct vipl_dm_path *path, enum dm_port_direction direction, struct dm_port **port,
+                 struct dm_memory **memory, struct vipl_dm_reason *reason)
 {
-    return dm_memory_open(path->memory, dm_path_memory_bytes(path), dm_port_needs_main(path->port),
-                          path->allow_ram != 0, memory, reason);
+    int error = dm_port_open(path->port, direction, port, reason);
+
+    if (error == 0) {
+        error = dm_memory_open(path->memory, path->memory_bytes, *port, path->allow_ram != 0, memory, reason);
+    }
+    if (error == 0 && (*port)->kind->attach != NULL) {
+        error = (*port)->kind->attach(*port, *memory, reason);
+    }
+    return error;
 }

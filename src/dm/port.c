@@ -4,7 +4,12 @@
 
 #include "dm/reason.h"
 
-static const struct dm_port_kind *const port_kinds[] = {&dm_port_packet};
+static const struct dm_port_kind *const port_kinds[] = {
+    &dm_port_packet,
+#if VIPL_DM_RNIC
+    &dm_port_rnic,
+#endif
+};
 static const char *const absent_ports[] = {"rnic", "dpdk", NULL};
 
 static const struct dm_port_kind *port_kind_of(const char *name, const char **argument)
@@ -16,14 +21,6 @@ static const struct dm_port_kind *port_kind_of(const char *name, const char **ar
         }
     }
     return NULL;
-}
-
-const char *dm_port_needs_main(const char *name)
-{
-    const char *argument;
-    const struct dm_port_kind *kind = port_kind_of(name, &argument);
-
-    return kind != NULL ? kind->needs_main : NULL;
 }
 
 int dm_port_open(const char *name, enum dm_port_direction direction, struct dm_port **port,

@@ -349,16 +349,16 @@ static void packet_halt(struct dm_port *base)
 }
 
 const struct dm_port_kind dm_port_packet = {
-    "packet",
-    "the kernel copies the packets of a network interface, and a copy from or to a device's memory is what "
-    "this avoids",
-    packet_open,
-    packet_close,
-    packet_send,
-    packet_completed,
-    packet_post,
-    packet_receive,
-    packet_dropped,
-    packet_wait,
-    packet_halt,
+    .name = "packet",
+    .needs_main = "the kernel copies the packets of a network interface, and a copy from or to a device's "
+                  "memory is what this avoids",
+    .open = packet_open,
+    .close = packet_close,
+    .send = packet_send,
+    .completed = packet_completed,
+    .post = packet_post,
+    .receive = packet_receive,
+    .dropped = packet_dropped,
+    .wait = packet_wait,
+    .halt = packet_halt,
 };

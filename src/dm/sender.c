@@ -13,9 +13,9 @@
 /* A port that has no room is asked again after this time. */
 #define RETRY_NS UINT64_C(10000)
 
-static uint64_t sender_now(const struct vipl_dm_sender *sender)
+static uint64_t read_clock(const struct dm_clock *clock)
 {
-    return sender->parts.clock->now(sender->parts.clock->context);
+    return clock->now(clock->context);
 }
 
 /* --- which packet is next --------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static const struct dm_chunk *find_chunk(struct vipl_dm_sender *sender)
         }
         if (!sender->is_resident) {
             chunk->state = DM_CHUNK_SENDING;
-            chunk->last = sender->counters.sent;
+            chunk->last = sender->handed;
         }
         sender->chunk = sender->chunk + 1 < sender->ring ? sender->chunk + 1 : 0;
     }
@@ -121,8 +121,8 @@ static uint64_t gather(struct vipl_dm_sender *sender, uint64_t now)
         if (chunk == NULL) {
             return now;
         }
-        sender->batch[sender->batch_count] =
-            (struct dm_packet){chunk->at + (entry.offset - chunk->base), entry.bytes};
+        sender->batch[sender->batch_count] = (struct dm_packet){chunk->at + (entry.offset - chunk->base),
+                                                                entry.bytes, sender->launches ? release : 0};
         sender->released[sender->batch_count] = release;
         sender->is_partial[sender->batch_count++] = entry.is_partial;
         dm_pace_after(&sender->pace, entry.bytes);
@@ -140,16 +140,44 @@ static void count_sent(struct vipl_dm_sender *sender, unsigned sent, uint64_t no
     struct vipl_dm_counters *counters = &sender->counters;
 
     for (unsigned i = sender->batch_first; i < sender->batch_first + sent; i++) {
-        uint64_t late = now - sender->released[i];
         counters->sent++;
         counters->sent_bytes += sender->batch[i].bytes;
         counters->truncated += sender->is_partial[i] ? 1 : 0;
-        if (sender->pace.kind != VIPL_DM_TOP_SPEED && late > counters->late_ns) {
-            counters->late_ns = late;
+        if (!sender->launches && sender->pace.kind != VIPL_DM_TOP_SPEED) {
+            uint64_t late = now - sender->released[i];
+            counters->late_ns = late > counters->late_ns ? late : counters->late_ns;
         }
     }
-    counters->elapsed_ns = now - sender->start;
+    if (!sender->launches) {
+        counters->elapsed_ns = now - sender->start;
+    }
+    sender->handed += sent;
     sender->batch_first += sent;
+}
+
+/* What became of packets after the port has taken them, where it says so. */
+static int count_left(struct vipl_dm_sender *sender, struct vipl_dm_reason *reason)
+{
+    struct dm_port *port = sender->parts.port;
+    struct vipl_dm_counters *counters = &sender->counters;
+    struct dm_sent sent = {0};
+
+    if (port->kind->sent == NULL) {
+        return 0;
+    }
+    port->kind->sent(port, &sent);
+    counters->refused += sent.refused - sender->left.refused;
+    counters->lost += sent.refused - sender->left.refused;
+    counters->sent -= sent.refused - sender->left.refused;
+    counters->sent_bytes -= sent.refused_bytes - sender->left.refused_bytes;
+    sender->left = sent;
+    if (sender->launches) {
+        counters->late_ns = sent.late_ns;
+        counters->elapsed_ns = sent.last;
+    } else if (port->kind->completed(port) < sender->handed) {
+        counters->elapsed_ns = read_clock(sender->clock) - sender->start;
+    }
+    return sent.error == 0 ? 0 : dm_fail(reason, sent.error, "the port has failed: %s", strerror(sent.error));
 }
 
 static int send_batch(struct vipl_dm_sender *sender, uint64_t now, struct vipl_dm_reason *reason)
@@ -187,47 +215,67 @@ static int send_batch(struct vipl_dm_sender *sender, uint64_t now, struct vipl_d
 static bool is_all_sent(const struct vipl_dm_sender *sender)
 {
     return sender->is_taken && sender->batch_first == sender->batch_count &&
-           sender->parts.port->kind->completed(sender->parts.port) == sender->counters.sent;
+           sender->parts.port->kind->completed(sender->parts.port) == sender->handed;
 }
 
-static void start_sending(struct vipl_dm_sender *sender, uint64_t now)
+/* Nothing is due before `next`, or the port has packets to send. `most`: nanoseconds. */
+static void rest(struct vipl_dm_sender *sender, uint64_t now, uint64_t next, uint64_t most)
+{
+    if (next > now) {
+        uint64_t until = next - now < most ? next : now + most;
+        sender->clock->wait_until(sender->clock->context, until);
+    } else if (sender->is_taken) {
+        sender->parts.port->kind->wait(sender->parts.port, RETRY_NS);
+    }
+}
+
+static void start_sending(struct vipl_dm_sender *sender)
 {
     sender->is_started = true;
-    sender->start = now;
-    dm_pace_start(&sender->pace, sender->send.pace, sender->send.rate, sender->send.burst, now);
+    sender->start = read_clock(sender->clock);
+    dm_pace_start(&sender->pace, sender->send.pace, sender->send.rate, sender->send.burst, sender->start);
     begin_pass(sender);
+}
+
+/* One batch, or a rest of `most` nanoseconds. */
+static int take_turn(struct vipl_dm_sender *sender, uint64_t most, int *is_done,
+                     struct vipl_dm_reason *reason)
+{
+    uint64_t now = read_clock(sender->clock);
+    uint64_t next = now;
+    int error = 0;
+
+    if (!sender->is_resident || sender->reading > 0) {
+        dm_sender_free_chunks(sender);
+        error = dm_sender_read(sender, false, reason);
+    }
+    if (error == 0 && sender->batch_first == sender->batch_count) {
+        next = gather(sender, now);
+    }
+    if (error == 0 && sender->batch_first < sender->batch_count) {
+        error = send_batch(sender, now, reason);
+    } else if (error == 0 && is_all_sent(sender)) {
+        *is_done = 1;
+    } else if (error == 0) {
+        rest(sender, now, next, most);
+    }
+    return error == 0 ? count_left(sender, reason) : error;
 }
 
 int vipl_dm_sender_run(struct vipl_dm_sender *sender, uint64_t nanoseconds, int *is_done,
                        struct vipl_dm_reason *reason)
 {
-    uint64_t now = sender_now(sender);
+    uint64_t now = read_clock(sender->parts.clock);
     uint64_t end = dm_add_time(now, nanoseconds);
     int error = 0;
 
     if (!sender->is_started) {
-        start_sending(sender, now);
+        start_sending(sender);
     }
     *is_done = 0;
-    while (error == 0 && now < end) {
-        uint64_t next = now;
-
-        if (!sender->is_resident || sender->reading > 0) {
-            dm_sender_free_chunks(sender);
-            error = dm_sender_read(sender, false, reason);
-        }
-        if (error == 0 && sender->batch_first == sender->batch_count) {
-            next = gather(sender, now);
-        }
-        if (error == 0 && sender->batch_first < sender->batch_count) {
-            error = send_batch(sender, now, reason);
-        } else if (is_all_sent(sender)) {
-            *is_done = 1;
-            return error;
-        } else if (next > now) {
-            sender->parts.clock->wait_until(sender->parts.clock->context, next < end ? next : end);
-        }
-        now = sender_now(sender);
+    while (error == 0 && *is_done == 0 && now < end) {
+        error = take_turn(sender, end - now, is_done, reason);
+        now = read_clock(sender->parts.clock);
     }
     return error;
 }

@@ -29,7 +29,7 @@ struct dm_chunk {
     uint64_t base;  /* in the store, of its first byte */
     uint64_t first; /* entry of the index */
     uint64_t end;   /* behind its last entry */
-    uint64_t last;  /* SENDING: packets that the port has taken up to the chunk's last one */
+    uint64_t last;  /* SENDING: packets that the port had taken with the chunk's last one */
     uint32_t bytes;
 };
 
@@ -46,8 +46,11 @@ struct vipl_dm_sender {
     struct dm_sender_parts parts;
     struct vipl_dm_send send; /* its texts are not kept */
     struct vipl_dm_counters counters;
+    struct dm_sent left; /* what the port has said last */
     struct dm_pace pace;
-    uint64_t start;
+    const struct dm_clock *clock; /* of the pace: the parts' one, or the port's launch clock */
+    uint64_t start;               /* by it */
+    uint64_t handed;              /* packets that the port has taken */
     uint64_t mean_gap; /* between the last packet of the recording and the first one of the next pass */
 
     struct dm_chunk *chunks;
@@ -66,6 +69,7 @@ struct vipl_dm_sender {
     bool has_entry;  /* `entry` is a packet whose gap the pace knows */
     bool is_taken;   /* everything is in the batch or beyond */
     bool is_started;
+    bool launches;   /* the port lets packets leave at their times */
     bool is_waiting; /* for the store, with a packet that is due */
     bool is_full;    /* the port was full, or it is not known why it took no more */
 

@@ -71,6 +71,8 @@ int dm_sender_create(const struct vipl_dm_send *send, const struct dm_sender_par
     sender->parts = *parts;
     sender->send = *send;
     sender->chunk_bytes = dm_path_chunk_bytes(&send->path);
+    sender->launches = parts->port->launch_clock != NULL && send->pace != VIPL_DM_TOP_SPEED;
+    sender->clock = sender->launches ? parts->port->launch_clock : parts->clock;
     if (parts->index.packets > 1) {
         sender->mean_gap = parts->index.span / (parts->index.packets - 1);
     }
@@ -130,11 +132,8 @@ static int open_parts(const struct vipl_dm_send *send, struct dm_sender_parts *p
                       struct vipl_dm_reason *reason)
 {
     struct dm_store_wish wish = {DM_READ, false};
-    int error = dm_port_open(send->path.port, DM_SEND, &parts->port, reason);
+    int error = dm_path_open(&send->path, DM_SEND, &parts->port, &parts->memory, reason);
 
-    if (error == 0) {
-        error = dm_path_open_memory(&send->path, &parts->memory, reason);
-    }
     if (error == 0) {
         error = dm_store_open(send->path.store, &wish, &parts->store, reason);
     }

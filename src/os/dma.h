@@ -114,13 +114,13 @@ int vipl_datagram_open(const struct vipl_inet *local, int *fd);
 int vipl_datagram_send(int fd, const struct vipl_inet *to, const void *bytes, size_t length);
 /* A datagram that is longer than `size` is cut. */
 int vipl_datagram_receive(int fd, struct vipl_inet *from, void *bytes, size_t size, size_t *length);
-/* Frames on a network interface, each from its destination address on: those of one EtherType, which
- * vipl_frame_receive() takes; or with type 0 all that arrive, whoever they are for, which
+/* Frames on a network interface, each from its destination address on: those of one EtherType,
+ * which vipl_frame_receive() takes; or with type 0 all that arrive, for any address, which
  * vipl_packet_receive() takes. EPERM: this process may not; ENODEV: there is no such Ethernet
  * interface. */
 int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint32_t *mtu, int *fd);
-/* As vipl_frame_receive(). Puts the tag of a VLAN, which the system has taken out of the frame, back
- * to its place; what this host sends is left out. */
+/* As vipl_frame_receive(). Puts the tag of a VLAN, which the system has taken out of the frame,
+ * back to its place; what this host sends is left out. */
 int vipl_packet_receive(int fd, void *frame, size_t size, size_t *length);
 /* Frames through a virtual interface, which is made if it is missing: what is sent here arrives
  * there. */

@@ -259,6 +259,7 @@ TEST_CASE("counters go on beyond 32 bits", "[dm_sender]")
     REQUIRE(b.create(64 * 65536) == 0);
     b.sender->counters.sent = 0xFFFFFFFFull - 10; // as after some hours
     b.sender->taken = b.sender->counters.sent;
+    b.sender->handed = b.sender->counters.sent;
     b.sender->counters.sent_bytes = b.sender->counters.sent * 1500;
     b.port.done = b.sender->counters.sent;
     b.clock.step = 100;

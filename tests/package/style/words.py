@@ -20,7 +20,7 @@ OTHER_MEANINGS = {
     # a process to a CPU; of a chip; a flag of Windows
     'pin': ('tools', 'docs/rnic', 'src/devices', 'src/adapter', 'src/os/windows/thread.c'),
     # the CPU; what a driver does to a completion queue of the card
-    'arm': ('src/iwarp/crc32c.c', 'src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic', 'tools/rnic_log'),
+    'arm': ('src/iwarp/crc32c.c', 'src/rnic', 'src/devices', 'src/backends/rnic', 'src/dm/rnic', 'docs/rnic', 'tools/rnic_log'),
     'arms': ('src/rnic', 'docs/rnic'),
     'armed': ('src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic'),
     'gate': ('CONTRIBUTING.md', 'tools', 'docs/use'),  # the gate of the continuous integration

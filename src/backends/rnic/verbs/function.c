@@ -265,6 +265,19 @@ bool vipl_rnic_has_link(struct vipl_rnic *rnic)
     return (rnic_register(rnic, RNIC_REG_STATUS) & RNIC_STATUS_LINK_UP) != 0;
 }
 
+uint64_t vipl_rnic_raw_missed(struct vipl_rnic *rnic)
+{
+    uint32_t high = rnic_register(rnic, RNIC_REG_RAW_MISSED_HI);
+    for (;;) { /* until both halves are of one number */
+        uint32_t low = rnic_register(rnic, RNIC_REG_RAW_MISSED_LO);
+        uint32_t after = rnic_register(rnic, RNIC_REG_RAW_MISSED_HI);
+        if (after == high) {
+            return (uint64_t)high << 32 | low;
+        }
+        high = after;
+    }
+}
+
 /* Whether this is a child that was forked meanwhile: the function is its parent's, and the rings
  * are not there. */
 static bool is_inherited(const struct vipl_rnic *rnic)

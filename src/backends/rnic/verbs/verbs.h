@@ -86,6 +86,9 @@ const struct vipl_rnic_caps *vipl_rnic_query(const struct vipl_rnic *rnic);
 const struct rnic_pci *vipl_rnic_access(const struct vipl_rnic *rnic);
 /* Returns true if frames reach other cards now. Reads a register. */
 bool vipl_rnic_has_link(struct vipl_rnic *rnic);
+/* Returns how many frames for raw queue pairs of this function have found no receive, since it was
+ * opened; UINT64_MAX: the card is gone. Reads registers. */
+uint64_t vipl_rnic_raw_missed(struct vipl_rnic *rnic);
 /* Returns true if the card is gone or has stopped to answer. A dead function stays dead until it is
  * closed. Never blocks. */
 bool vipl_rnic_is_dead(struct vipl_rnic *rnic);
