@@ -16,20 +16,23 @@ if(WIN32 OR VIPL_OS_PORTABLE OR vipl_os_bsd) # what only Linux has, and is done 
     vipl_layer(src/os/any
         no_barrier.c
         no_mappable.c
-        no_peer.c
         no_shared_waker.c
         no_threads.c
         no_watch.c)
 endif()
 if(WIN32)
     vipl_layer(src/os/windows
+        channel.c
         descriptor.c
         error.c
         local.c
         no_fork.c
         output.c
+        owner.c
         pages.c
+        peer.c
         pollset.c
+        port.c
         process.c
         safe_copy.c
         shm.c
@@ -37,6 +40,10 @@ if(WIN32)
         wait.c
         word.c)
     return()
+endif()
+if(VIPL_OS_PORTABLE OR vipl_os_bsd)
+    vipl_layer(src/os/any
+        no_peer.c)
 endif()
 vipl_layer(src/os/posix
     entropy.c

@@ -27,7 +27,9 @@ int vipl_local_accept(int listener, int *fd);
 int vipl_local_peer(int fd, int *pid, uint32_t *user);
 uint32_t vipl_local_user(void); /* the effective user of this process */
 /* Sends one message, all of it or nothing, with duplicates of `pass_fds`. Never blocks. EAGAIN:
- * there is no room. */
+ * there is no room. On Windows a message has at most 1024 bytes, what goes along is shared memory,
+ * and an end passes 16 of these at most (EMFILE), which do not arrive if it is closed before they
+ * are received. */
 int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count);
 /* Receives one message of at most `size` bytes; *length is 0 at the end of the stream. fds[] gets
  * up to two descriptors, and -1 where none came. Never blocks. EAGAIN: there is no message. */

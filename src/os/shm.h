@@ -32,12 +32,13 @@ uintptr_t vipl_address_apart(unsigned nth, size_t bytes);
 /* Gives shared pages back to the system: they read as zeros. */
 void vipl_shm_clear(void *pages, size_t bytes);
 /* Maps a peer's segment, whose descriptor becomes shm->fd. EPERM: the segment is not sealed against
- * shrinking; EINVAL: it has less than `bytes`. */
+ * shrinking, or, on Windows, is of a file; EINVAL: it has less than `bytes`. */
 int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable);
 void vipl_shm_close_fd(struct vipl_shm *shm); /* the mapping stays */
 void vipl_shm_release(struct vipl_shm *shm);  /* unmaps and closes */
 /* Releases memory that another thread may still read, to find that it means nothing any more: the
- * address stays mapped, reads as zeros, and is used again for later memory of the same size. */
+ * address stays mapped, reads as zeros, and is used again for later memory of the same size. On
+ * Windows memory that another process has too stays as it is until that process has ended. */
 void vipl_shm_retire(struct vipl_shm *shm);
 /* In a forked child: forgets retired addresses and the memory that was published by
  * vipl_shm_show(). */

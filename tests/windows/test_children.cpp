@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Roles that are played by a child process: what crosses between the two, and how a child's end is
-// told. The device takes no part: processes do not meet over loopback on Windows yet.
+// told. The device takes no part.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>

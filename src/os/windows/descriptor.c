@@ -92,3 +92,11 @@ void vipl_object_mark(struct vipl_object *object, bool ready)
     vipl_object_mark_locked(object, ready);
     ReleaseSRWLockExclusive(&vipl_objects);
 }
+
+void vipl_object_hang_up(struct vipl_object *object)
+{
+    AcquireSRWLockExclusive(&vipl_objects);
+    object->hung_up = true;
+    vipl_object_mark_locked(object, true);
+    ReleaseSRWLockExclusive(&vipl_objects);
+}

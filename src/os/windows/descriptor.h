@@ -23,6 +23,7 @@ struct vipl_object {
     void (*end)(struct vipl_object *object); /* constant */
     uint32_t references;                     /* atomic; the table has one */
     bool ready;                              /* guarded by vipl_objects; of a set: some member is */
+    bool hung_up;                            /* guarded by vipl_objects: the other end has closed */
     struct vipl_member *memberships;         /* guarded by vipl_objects: the sets that have it */
     struct vipl_sleep *sleeps;               /* guarded by vipl_objects: the threads that sleep for it */
 };
@@ -43,8 +44,16 @@ struct vipl_object *vipl_object_at(int fd);
 void vipl_object_mark(struct vipl_object *object, bool ready);
 /* The same while vipl_objects is held. */
 void vipl_object_mark_locked(struct vipl_object *object, bool ready);
+/* Marks an object whose other end has closed, which stays ready. */
+void vipl_object_hang_up(struct vipl_object *object);
 /* Tells a set that the state of one of its members has changed; vipl_objects is held. */
 void vipl_member_changed(struct vipl_member *member);
+
+/* Gives a section that a peer has passed a number: `process` is the peer. The handle is closed on
+ * failure, and checked when the section is mapped. */
+int vipl_section_adopt(HANDLE handle, HANDLE process, int *fd);
+/* Makes a handle of the section for a peer. EBADF: the number is of no section. */
+int vipl_section_pass(int fd, HANDLE process, HANDLE *handle);
 
 /* What the system calls an error, as an errno value, or as a number that vipl_os_error() knows. */
 int vipl_errno_of(DWORD error);

@@ -35,6 +35,10 @@ int vipl_errno_of(DWORD error)
     case ERROR_ALREADY_EXISTS:
     case ERROR_FILE_EXISTS:
         return EEXIST;
+    case ERROR_BROKEN_PIPE:
+    case ERROR_NO_DATA:
+    case ERROR_PIPE_NOT_CONNECTED:
+        return EPIPE;
     case ERROR_NOACCESS:
     case ERROR_PARTIAL_COPY:
         return EFAULT;

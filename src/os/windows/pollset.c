@@ -180,7 +180,9 @@ unsigned vipl_pollset_ready(struct vipl_pollset *from, struct vipl_ready *out, u
     for (bool more = set != NULL && has_pending(set); more && found < max;) {
         struct vipl_member *member = (struct vipl_member *)(void *)set->pending.next;
         more = &member->pending != last;
-        out[found++] = (struct vipl_ready){.tag = member->tag, .readable = true};
+        bool hung_up = member->object->hung_up;
+        out[found++] =
+            (struct vipl_ready){.tag = member->tag, .readable = true, .hangup = hung_up, .broken = hung_up};
         if (member->by_signal) {
             leave_ring(member);
         } else {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared segments: sections of the paging file, whose size is fixed. No process passes one to
- * another yet (local.c), so that a retired segment is used again as it is.
+ * Shared segments: sections of the paging file, whose size is fixed. A process keeps a list of its
+ * views of sections, so that a retired one can be used again: it was only this process's, or the
+ * one process that had it too has ended.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,32 +11,49 @@
 #include "os/os_mutex.h"
 #include "os/windows/descriptor.h"
 
+/* What the system tells of a section. No header of mingw-w64 declares it. */
+enum { SECTION_BASIC = 0 };
+struct section_information {
+    void *base;
+    ULONG attributes;
+    LARGE_INTEGER bytes;
+};
+LONG NTAPI NtQuerySection(HANDLE section, ULONG what, void *out, SIZE_T size, SIZE_T *length);
+
 struct section {
     struct vipl_object object;
     HANDLE handle; /* constant */
+    HANDLE peer;   /* guarded by views.lock: a process that may have it too; NULL: none */
+    bool several;  /* guarded by views.lock: more than one process may have it */
 };
 
-/* A retired segment (vipl_shm_retire()). */
-struct retired {
-    struct retired *next;
-    HANDLE handle;
+/* A mapping of a section. */
+struct view {
+    struct view *next;
+    struct section *of; /* with a reference */
     void *base;
     size_t bytes;
+    bool writable;
 };
 
 static struct {
     struct vipl_mutex lock; /* guards all below */
-    struct retired *first;
-} kept = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_OS_SHM)};
+    struct view *used;
+    struct view *retired; /* vipl_shm_retire() */
+} views = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_OS_SHM)};
 
 static void end_section(struct vipl_object *object)
 {
-    (void)CloseHandle(((struct section *)(void *)object)->handle);
-    vipl_free(object);
+    struct section *section = (struct section *)(void *)object;
+    (void)CloseHandle(section->handle);
+    if (section->peer != NULL) {
+        (void)CloseHandle(section->peer);
+    }
+    vipl_free(section);
 }
 
 /* Gives a section a number. On failure the handle is closed. */
-static int add_section(HANDLE handle, int *fd)
+static int add_section(HANDLE handle, int *fd, struct section **out)
 {
     struct section *section = vipl_zalloc(sizeof(*section));
     if (section == NULL) {
@@ -46,24 +64,119 @@ static int add_section(HANDLE handle, int *fd)
     int error = vipl_object_add(&section->object, end_section, fd);
     if (error != 0) {
         end_section(&section->object);
+    } else if (out != NULL) {
+        vipl_fetch_add(&section->object.references, 1);
+        *out = section;
     }
     return error;
 }
 
-/* Takes a retired segment of that size; NULL: there is none. */
-static struct retired *take_retired(size_t bytes)
+/* --- sections that other processes have --- */
+
+/* Notes that a process may have the section. */
+static void share_with(struct section *section, HANDLE process)
 {
-    vipl_mutex_lock(&kept.lock);
-    struct retired **at = &kept.first;
-    while (*at != NULL && (*at)->bytes != bytes) {
+    HANDLE copy = NULL;
+    (void)DuplicateHandle(GetCurrentProcess(), process, GetCurrentProcess(), &copy, 0, FALSE,
+                          DUPLICATE_SAME_ACCESS);
+    vipl_mutex_lock(&views.lock);
+    section->several = section->several || section->peer != NULL || copy == NULL;
+    if (section->peer == NULL) {
+        section->peer = copy;
+        copy = NULL;
+    }
+    vipl_mutex_unlock(&views.lock);
+    if (copy != NULL) {
+        (void)CloseHandle(copy);
+    }
+}
+
+int vipl_section_adopt(HANDLE handle, HANDLE process, int *fd)
+{
+    struct section *section;
+    int error = add_section(handle, fd, &section);
+    if (error == 0) {
+        share_with(section, process);
+        vipl_object_put(&section->object);
+    }
+    return error;
+}
+
+int vipl_section_pass(int fd, HANDLE process, HANDLE *handle)
+{
+    struct vipl_object *object = vipl_object_get(fd, end_section);
+    if (object == NULL) {
+        return EBADF;
+    }
+    struct section *section = (struct section *)(void *)object;
+    bool good = DuplicateHandle(GetCurrentProcess(), section->handle, GetCurrentProcess(), handle, 0, FALSE,
+                                DUPLICATE_SAME_ACCESS) != 0;
+    int error = good ? 0 : vipl_errno_of(GetLastError());
+    if (good) {
+        share_with(section, process);
+    }
+    vipl_object_put(object);
+    return error;
+}
+
+/* Whether no other process has the section. The lock is held. */
+static bool is_ours_alone(const struct section *section)
+{
+    return !section->several &&
+           (section->peer == NULL || WaitForSingleObject(section->peer, 0) == WAIT_OBJECT_0);
+}
+
+/* --- views --- */
+
+/* Takes a used view of that address out of the list; NULL: there is none. */
+static struct view *take_view(const void *base)
+{
+    vipl_mutex_lock(&views.lock);
+    struct view **at = &views.used;
+    while (*at != NULL && (*at)->base != base) {
         at = &(*at)->next;
     }
-    struct retired *found = *at;
+    struct view *found = *at;
     if (found != NULL) {
         *at = found->next;
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&views.lock);
     return found;
+}
+
+static void add_view(struct view *view)
+{
+    vipl_mutex_lock(&views.lock);
+    view->next = views.used;
+    views.used = view;
+    vipl_mutex_unlock(&views.lock);
+}
+
+/* Takes a retired view of that size which may be used again; NULL: there is none. */
+static struct view *take_retired(size_t bytes)
+{
+    vipl_mutex_lock(&views.lock);
+    struct view **at = &views.retired;
+    while (*at != NULL && ((*at)->bytes != bytes || !(*at)->writable || !is_ours_alone((*at)->of))) {
+        at = &(*at)->next;
+    }
+    struct view *found = *at;
+    if (found != NULL) {
+        *at = found->next;
+    }
+    vipl_mutex_unlock(&views.lock);
+    return found;
+}
+
+static void retire(struct view *view)
+{
+    vipl_mutex_lock(&views.lock);
+    if (view->writable && is_ours_alone(view->of)) {
+        memset(view->base, 0, view->bytes);
+    }
+    view->next = views.retired;
+    views.retired = view;
+    vipl_mutex_unlock(&views.lock);
 }
 
 static int make_section(size_t bytes, HANDLE *handle, void **base)
@@ -82,29 +195,64 @@ static int make_section(size_t bytes, HANDLE *handle, void **base)
     return 0;
 }
 
-int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
+/* Makes the view of a new section. On failure nothing is left of it. */
+static int make_view(struct view *view, size_t bytes, int *fd)
 {
     HANDLE handle;
-    void *base;
-    (void)label;
-    struct retired *again = take_retired(bytes);
-    if (again != NULL) {
-        handle = again->handle;
-        base = again->base;
-        vipl_free(again);
-    } else {
-        int error = make_section(bytes, &handle, &base);
-        if (error != 0) {
-            return error;
-        }
-    }
-    int error = add_section(handle, &shm->fd);
+    int error = make_section(bytes, &handle, &view->base);
     if (error != 0) {
-        (void)UnmapViewOfFile(base);
         return error;
     }
-    shm->base = base;
+    error = add_section(handle, fd, &view->of);
+    if (error != 0) {
+        (void)UnmapViewOfFile(view->base);
+    }
+    view->bytes = bytes;
+    view->writable = true;
+    return error;
+}
+
+/* Gives the section of a retired view a number once more: it is another section then. On failure
+ * the view stays as it is. */
+static int use_again(struct view *view, int *fd)
+{
+    struct section *section = view->of;
+    HANDLE handle = NULL;
+    if (!DuplicateHandle(GetCurrentProcess(), section->handle, GetCurrentProcess(), &handle, 0, FALSE,
+                         DUPLICATE_SAME_ACCESS)) {
+        return vipl_errno_of(GetLastError());
+    }
+    int error = add_section(handle, fd, &view->of);
+    if (error == 0) {
+        vipl_object_put(&section->object);
+        memset(view->base, 0, view->bytes);
+    }
+    return error;
+}
+
+int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
+{
+    (void)label;
+    struct view *view = take_retired(bytes);
+    int error;
+    if (view != NULL) {
+        error = use_again(view, &shm->fd);
+        if (error != 0) {
+            retire(view);
+        }
+    } else {
+        view = vipl_zalloc(sizeof(*view));
+        error = view == NULL ? ENOMEM : make_view(view, bytes, &shm->fd);
+        if (error != 0) {
+            vipl_free(view);
+        }
+    }
+    if (error != 0) {
+        return error;
+    }
+    shm->base = view->base;
     shm->bytes = bytes;
+    add_view(view);
     return 0;
 }
 
@@ -121,25 +269,54 @@ int vipl_shm_allocate(void *first, size_t bytes)
     return 0;
 }
 
-int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)
+/* EPERM: the section is of a file, which might go, or it is not known; EINVAL: it has
+ * fewer bytes. */
+static int check_view(HANDLE handle, const void *base, size_t bytes)
 {
     MEMORY_BASIC_INFORMATION info;
-    struct vipl_object *object = vipl_object_get(fd, end_section);
-    if (object == NULL) {
-        return EINVAL;
+    struct section_information about = {0};
+    if (NtQuerySection(handle, SECTION_BASIC, &about, sizeof(about), NULL) < 0 ||
+        (about.attributes & SEC_FILE) != 0) {
+        return EPERM;
     }
-    HANDLE handle = ((struct section *)(void *)object)->handle;
-    void *base = MapViewOfFile(handle, writable ? FILE_MAP_WRITE : FILE_MAP_READ, 0, 0, 0);
-    int error = base == NULL ? vipl_errno_of(GetLastError()) : 0;
-    vipl_object_put(object);
-    if (error == 0 && (VirtualQuery(base, &info, sizeof(info)) == 0 || info.RegionSize < bytes)) {
+    bool good =
+        VirtualQuery(base, &info, sizeof(info)) != 0 && info.State == MEM_COMMIT && info.RegionSize >= bytes;
+    return good ? 0 : EINVAL;
+}
+
+static int map_view(struct section *section, struct view *view, size_t bytes, bool writable)
+{
+    void *base = vipl_resource_fails(ENOMEM)
+                     ? NULL
+                     : MapViewOfFile(section->handle, writable ? FILE_MAP_WRITE : FILE_MAP_READ, 0, 0, 0);
+    if (base == NULL) {
+        return vipl_errno_of(GetLastError());
+    }
+    int error = check_view(section->handle, base, bytes);
+    if (error != 0) {
         (void)UnmapViewOfFile(base);
-        error = EINVAL;
+        return error;
     }
-    if (error == 0) {
-        *shm = (struct vipl_shm){fd, base, bytes};
+    *view = (struct view){.of = section, .base = base, .bytes = bytes, .writable = writable};
+    return 0;
+}
+
+int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)
+{
+    struct vipl_object *object = vipl_object_get(fd, end_section);
+    struct view *view = object == NULL ? NULL : vipl_alloc(sizeof(*view));
+    int error = object == NULL ? EINVAL : ENOMEM;
+    if (view != NULL) {
+        error = map_view((struct section *)(void *)object, view, bytes, writable);
     }
-    return error;
+    if (error != 0) {
+        vipl_free(view);
+        vipl_object_put(object);
+        return error;
+    }
+    *shm = (struct vipl_shm){fd, view->base, bytes};
+    add_view(view); /* it has the reference */
+    return 0;
 }
 
 void vipl_shm_close_fd(struct vipl_shm *shm)
@@ -150,45 +327,23 @@ void vipl_shm_close_fd(struct vipl_shm *shm)
 
 void vipl_shm_release(struct vipl_shm *shm)
 {
-    if (shm->base != NULL) {
-        (void)UnmapViewOfFile(shm->base);
+    struct view *view = shm->base == NULL ? NULL : take_view(shm->base);
+    if (view != NULL) {
+        (void)UnmapViewOfFile(view->base);
+        vipl_object_put(&view->of->object);
+        vipl_free(view);
     }
     shm->base = NULL;
     vipl_shm_close_fd(shm);
 }
 
-/* The section of a descriptor, as a handle of its own; NULL: the descriptor is closed. */
-static HANDLE copy_handle(int fd)
-{
-    HANDLE copy = NULL;
-    struct vipl_object *object = vipl_object_get(fd, end_section);
-    if (object != NULL && !DuplicateHandle(GetCurrentProcess(), ((struct section *)(void *)object)->handle,
-                                           GetCurrentProcess(), &copy, 0, FALSE, DUPLICATE_SAME_ACCESS)) {
-        copy = NULL;
-    }
-    vipl_object_put(object);
-    return copy;
-}
-
-/* A view of which no handle is left, or that may not be written, stays as it is for ever. */
+/* What another process may still have stays as it is, and what may not be written does so for
+ * ever. */
 void vipl_shm_retire(struct vipl_shm *shm)
 {
-    MEMORY_BASIC_INFORMATION info;
-    HANDLE handle = shm->base == NULL ? NULL : copy_handle(shm->fd);
-    bool writable = shm->base != NULL && VirtualQuery(shm->base, &info, sizeof(info)) != 0 &&
-                    info.Protect == PAGE_READWRITE;
-    struct retired *keep = handle == NULL || !writable ? NULL : vipl_alloc(sizeof(*keep));
-    if (writable) {
-        memset(shm->base, 0, shm->bytes);
-    }
-    if (keep != NULL) {
-        *keep = (struct retired){.handle = handle, .base = shm->base, .bytes = shm->bytes};
-        vipl_mutex_lock(&kept.lock);
-        keep->next = kept.first;
-        kept.first = keep;
-        vipl_mutex_unlock(&kept.lock);
-    } else if (handle != NULL) {
-        (void)CloseHandle(handle);
+    struct view *view = shm->base == NULL ? NULL : take_view(shm->base);
+    if (view != NULL) {
+        retire(view);
     }
     shm->base = NULL;
     vipl_shm_close_fd(shm);
