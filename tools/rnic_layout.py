@@ -19,7 +19,8 @@ TARGET = 'src/devices/rnic/efe/layout.c'
 ROWS = [('state', 'card/card.c', 'rnic_state'), ('fn', 'card/card.c', 'rnic_fn'), ('qp', 'card/qp.c', 'rnic_qp'),
         ('inbound', 'card/reads.c', 'rnic_inbound'), ('cq', 'card/cq.c', 'rnic_cq'), ('mr', 'card/mr.c', 'rnic_mr'),
         ('listen', 'card/listen.c', 'rnic_listen'), ('claim', 'card/claim.c', 'rnic_claim'), ('request', 'card/request.c', 'rnic_request'),
-        ('flow', 'card/schedule.c', 'rnic_flow'), ('raw', 'card/raw.c', 'rnic_raw'), ('faults', 'card/faults.c', 'faults'), ('switch', 'efe/switch.c', 'state'),
+        ('flow', 'card/schedule.c', 'rnic_flow'), ('raw', 'card/raw.c', 'rnic_raw'), ('template', 'card/aotf.c', 'rnic_template'),
+        ('store', 'card/aotf.c', 'rnic_store'), ('faults', 'card/faults.c', 'faults'), ('switch', 'efe/switch.c', 'state'),
         ('switch_queue', 'efe/switch.c', 'queue'), ('switch_slot', 'efe/switch.c', 'slot'), ('switch_held', 'efe/switch.c', 'held'),
         ('frames', 'efe/frames.c', 'rnic_frames'), ('efe', 'efe/efe.c', 'efe_state'), ('efe_flow', 'efe/efe.c', 'efe_flow'),
         ('efe_path', 'efe/efe.c', 'efe_path'), ('efe_slot', 'efe/efe.c', 'efe_slot')]

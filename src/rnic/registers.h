@@ -23,7 +23,6 @@ enum {
     RNIC_BAR2_BYTES = 0x1000000, /* doorbells, mapped whole */
     RNIC_MSIX_TABLE = 0x2000, /* offset of the MSI-X table in BAR0, 16 bytes for each vector */
     RNIC_MSIX_PBA = 0x3000, /* offset of the pending bits in BAR0 */
-    RNIC_AOTF = 0x100000, /* offset of the AOTF space in BAR0; reserved in this version */
     RNIC_COMMAND_BYTES = 64, /* size of a command */
     RNIC_WORK_BYTES = 64, /* size of a work entry */
     RNIC_COMPLETION_BYTES = 32, /* size of a completion entry, and of the answer to a command */
@@ -43,7 +42,10 @@ enum {
     RNIC_WINDOW_SLOTS = 8, /* slots of a window */
     RNIC_WINDOW_SLOT_BYTES = 512, /* size of a slot */
     RNIC_WINDOW_HEADER = 48, /* bytes of a slot before the payload */
-    RNIC_WINDOW_PAYLOAD = 464 /* most bytes of payload in a slot */
+    RNIC_WINDOW_PAYLOAD = 464, /* most bytes of payload in a slot */
+    RNIC_AOTF_PAGES = 256, /* pages of the AOTF space of a function */
+    RNIC_AOTF_PAGE_BYTES = 4096, /* size of such a page */
+    RNIC_AOTF_STORES = 64 /* stores into the AOTF space that wait to be sent, at most */
 };
 
 /*
@@ -58,7 +60,7 @@ enum {
     /* Doorbells are watched by hardware: hints, ASLEEP and WAKE have no meaning. */
     RNIC_CAPS_NEVER_SLEEPS = 0x1,
     RNIC_CAPS_BOTF = 0x2, /* Programmed I/O: BAR2 has windows. */
-    RNIC_CAPS_AOTF = 0x4, /* Programmed I/O by single stores; reserved, 0. */
+    RNIC_CAPS_AOTF = 0x4, /* Programmed I/O by single stores: BAR0 has the AOTF space. */
     RNIC_CAPS_DEVICE_MEMORY = 0x8, /* There is device memory, BAR4. */
     RNIC_CAPS_BIG_ENDIAN = 0x10, /* CTRL.BYTE_ORDER may be set; always 1. */
     RNIC_CAPS_RAW = 0x20, /* This function may have queue pairs of the level RAW. */
@@ -109,7 +111,8 @@ enum {
     RNIC_REG_ERROR_CODE = 0x048,
     /* ro; The number of the queue pair, completion queue or tag that it was about. */
     RNIC_REG_ERROR_OBJECT = 0x04C,
-    RNIC_REG_ERROR_ADDRESS_LO = 0x050, /* ro; The IOVA, if it was a DMA. */
+    /* ro; The IOVA, if it was a DMA; the offset in BAR0, if it was a store into the AOTF space. */
+    RNIC_REG_ERROR_ADDRESS_LO = 0x050,
     RNIC_REG_ERROR_ADDRESS_HI = 0x054, /* ro */
     RNIC_REG_ERROR_COUNT = 0x058, /* rwc; Errors since then; any store clears the error log. */
     /* rw1c; A bit per vector that has fired; a 1 that is stored clears its bit. */
@@ -183,7 +186,18 @@ enum {
     RNIC_REG_COST_NS_HI = 0x164, /* ro */
     /* ro; Ethernet frames for raw queue pairs that found no receive there. */
     RNIC_REG_RAW_MISSED_LO = 0x168,
-    RNIC_REG_RAW_MISSED_HI = 0x16C /* ro */
+    RNIC_REG_RAW_MISSED_HI = 0x16C, /* ro */
+    /* ro; Stores into the AOTF space that found AOTF_STORES others waiting. */
+    RNIC_REG_AOTF_OVERRUN_LO = 0x170,
+    RNIC_REG_AOTF_OVERRUN_HI = 0x174, /* ro */
+    /* ro; Stores into the AOTF space that were not sent for another reason. */
+    RNIC_REG_AOTF_DROPPED_LO = 0x178,
+    RNIC_REG_AOTF_DROPPED_HI = 0x17C, /* ro */
+    /*
+     * wo; The AOTF space: AOTF_PAGES pages, for stores of 1 to 8 bytes (section 7, Single
+     * stores).
+     */
+    RNIC_REG_AOTF = 0x100000
 };
 
 /*
@@ -194,6 +208,8 @@ enum {
     RNIC_DB_ASLEEP = 0x0000, /* device; 1: the card sleeps, and needs WAKE. */
     RNIC_DB_COMMAND_PRODUCER = 0x0040, /* driver; Running index behind the last command posted. */
     RNIC_DB_EVENT_CONSUMER = 0x0080, /* driver; Running index of the next event to be taken. */
+    /* device; Running count of the stores into the AOTF space that are over. */
+    RNIC_DB_AOTF_DONE = 0x00C0,
     /*
      * both; 1,024 bytes: byte i is set by the driver after a doorbell of the queue pairs 64 i to
      * 64 i + 63 was written.
@@ -350,6 +366,17 @@ enum {
     RNIC_CMD_CLAIM_PEER_FUNCTION = 38, /* u16; The function. */
     RNIC_CMD_CLAIM_PEER_QP = 40, /* u32; SOURCE_QP of the request. */
     RNIC_CMD_CLAIM_SERIAL = 44 /* u32; SERIAL of the request. */
+};
+
+/*
+ * SET_TEMPLATE, 64 bytes: What stores into a page of the AOTF space become: RDMA Writes of the
+ * queue pair OBJECT. OBJECT_KIND: 0 the page has this template from now on, 1 it has none.
+ */
+enum {
+    RNIC_CMD_TEMPLATE_PAGE = 12, /* u16; The page: 0 to AOTF_PAGES - 1. */
+    RNIC_CMD_TEMPLATE_REMOTE_STAG = 16, /* u32; The peer's steering tag. */
+    /* u64; The address in the peer's memory of the page's first byte. */
+    RNIC_CMD_TEMPLATE_REMOTE_ADDRESS = 24
 };
 
 /* SEGMENT, 16 bytes: A piece of local memory. */
@@ -514,7 +541,9 @@ enum {
     RNIC_COMMAND_SEND_CONTROL = 14, /* A control message. */
     RNIC_COMMAND_CLAIM = 15, /* IN_USE: another function has that REQUEST. */
     /* The queue pair OBJECT has a window from now on; the answer has its number in INFO. */
-    RNIC_COMMAND_ASSIGN_WINDOW = 16
+    RNIC_COMMAND_ASSIGN_WINDOW = 16,
+    /* A page of the AOTF space has a template of the queue pair OBJECT from now on, or none. */
+    RNIC_COMMAND_SET_TEMPLATE = 17
 };
 
 /* Reliability of a queue pair. */
@@ -655,7 +684,10 @@ enum {
      * or completion ring.
      */
     RNIC_ERROR_RING_DMA = 19,
-    RNIC_ERROR_BAD_SETUP = 20 /* A ring base was not valid when ENABLE was set. */
+    RNIC_ERROR_BAD_SETUP = 20, /* A ring base was not valid when ENABLE was set. */
+    /* A store into the AOTF space found AOTF_STORES others waiting. */
+    RNIC_ERROR_AOTF_OVERRUN = 21,
+    RNIC_ERROR_AOTF_STORE = 22 /* A store into the AOTF space that is not valid. */
 };
 
 /*

@@ -41,7 +41,7 @@ std::vector<Register> described()
 
 /** What may be anything after power-up: what the card was made with. */
 const std::map<std::string, std::uint32_t> of_this_card = {
-    {"CAPS", RNIC_CAPS_BOTF | RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_DEVICE_MEMORY},
+    {"CAPS", RNIC_CAPS_BOTF | RNIC_CAPS_AOTF | RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_DEVICE_MEMORY},
     {"DRAM_BYTES", 65536},
     {"SRAM_BYTES", 4096},
     {"MAX_QPS", 256},
@@ -134,7 +134,7 @@ TEST_CASE("bytes and halves of registers are read; only words are written", "[ca
     Host host;
     CHECK(rnic_card_bar_read(&host.card, 0, 0, RNIC_REG_ID, 1) == 'V');
     CHECK(rnic_card_bar_read(&host.card, 0, 0, RNIC_REG_ID + 1, 2) == ('I' | 'R' << 8));
-    CHECK(rnic_card_bar_read(&host.card, 0, 0, RNIC_REG_ID, 8) == 0x000100024E524956u);
+    CHECK(rnic_card_bar_read(&host.card, 0, 0, RNIC_REG_ID, 8) == 0x000100034E524956u);
     rnic_card_bar_write(&host.card, 0, 0, RNIC_REG_INT_DELAY_US, 2, 7);
     rnic_card_bar_write(&host.card, 0, 0, RNIC_REG_INT_DELAY_US + 1, 4, 7);
     CHECK(host.reg(0, RNIC_REG_INT_DELAY_US) == 0);

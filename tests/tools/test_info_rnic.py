@@ -46,7 +46,7 @@ try:
         checks.that(found.get(name) == reads.get(register, -1), "%s is %s: %r, not %r" %
                     (name, register, found.get(name), reads.get(register)))
     version, slots = reads.get("VERSION", 0), reads.get("READ_SLOTS", 0)
-    expected = {"interface_version": "%d.%d" % (version >> 16, version & 0xFFFF), "features": "botf device_memory big_endian", "botf_bytes": 0,
+    expected = {"interface_version": "%d.%d" % (version >> 16, version & 0xFFFF), "features": "botf aotf device_memory big_endian", "botf_bytes": 0,
                 "function": 0, "functions": FUNCTIONS, "frame_bytes": MTU,
                 "work_ring_entries": 1 << reads.get("MAX_WORK", 0),
                 "completion_ring_entries": 1 << reads.get("MAX_COMPLETIONS", 0),

@@ -22,6 +22,7 @@ static const struct log_name command[] = {
     {14, "SEND_CONTROL"},
     {15, "CLAIM"},
     {16, "ASSIGN_WINDOW"},
+    {17, "SET_TEMPLATE"},
 };
 
 static const struct log_name status[] = {
@@ -71,6 +72,8 @@ static const struct log_name error[] = {
     {18, "CQ_OVERRUN"},
     {19, "RING_DMA"},
     {20, "BAD_SETUP"},
+    {21, "AOTF_OVERRUN"},
+    {22, "AOTF_STORE"},
 };
 
 static const struct log_name work[] = {
@@ -193,6 +196,11 @@ const struct log_register log_registers[] = {
     {"COST_NS_HI", 0x164, LOG_MAY_READ},
     {"RAW_MISSED_LO", 0x168, LOG_MAY_READ},
     {"RAW_MISSED_HI", 0x16C, LOG_MAY_READ},
+    {"AOTF_OVERRUN_LO", 0x170, LOG_MAY_READ},
+    {"AOTF_OVERRUN_HI", 0x174, LOG_MAY_READ},
+    {"AOTF_DROPPED_LO", 0x178, LOG_MAY_READ},
+    {"AOTF_DROPPED_HI", 0x17C, LOG_MAY_READ},
+    {"AOTF", 0x100000, LOG_MAY_WRITE},
 };
 const unsigned log_register_count = sizeof(log_registers) / sizeof(log_registers[0]);
 

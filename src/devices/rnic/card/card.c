@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "devices/rnic/card/aotf.h"
 #include "devices/rnic/card/config.h"
 #include "devices/rnic/card/cost.h"
 #include "devices/rnic/card/cq.h"
@@ -56,6 +57,8 @@ static uint64_t lay_out(struct rnic_state *state)
     state->qp_rows = part(&end, config->qps, sizeof(struct rnic_qp));
     state->inbound_rows = part(&end, config->qps, RNIC_READ_SLOTS * sizeof(struct rnic_inbound));
     state->raw_rows = part(&end, 1, rnic_raw_bytes(config));
+    state->template_rows = part(&end, config->functions, RNIC_AOTF_PAGES * sizeof(struct rnic_template));
+    state->store_rows = part(&end, config->functions, RNIC_AOTF_STORES * sizeof(struct rnic_store));
     state->cq_rows = part(&end, config->cqs, sizeof(struct rnic_cq));
     state->mr_rows = part(&end, config->stags, sizeof(struct rnic_mr));
     state->pbl_rows = part(&end, config->pbl_entries, sizeof(uint64_t));
@@ -115,6 +118,8 @@ static bool knows_structures(void)
     return rnic_layout_state.bytes == sizeof(struct rnic_state) &&
            rnic_layout_fn.bytes == sizeof(struct rnic_fn) && rnic_layout_qp.bytes == sizeof(struct rnic_qp) &&
            rnic_layout_inbound.bytes == sizeof(struct rnic_inbound) &&
+           rnic_layout_template.bytes == sizeof(struct rnic_template) &&
+           rnic_layout_store.bytes == sizeof(struct rnic_store) &&
            rnic_layout_cq.bytes == sizeof(struct rnic_cq) && rnic_layout_mr.bytes == sizeof(struct rnic_mr) &&
            rnic_layout_listen.bytes == sizeof(struct rnic_listen) &&
            rnic_layout_claim.bytes == sizeof(struct rnic_claim) &&
@@ -154,6 +159,10 @@ static void swap_tables(const struct rnic_card *card)
         swap_qp(rnic_qp(card, qp));
     }
     rnic_layout_swap(&rnic_layout_inbound, rnic_inbound(card, 0, 0), (uint64_t)config->qps * RNIC_READ_SLOTS);
+    rnic_layout_swap(&rnic_layout_template, rnic_template(card, 0, 0),
+                     (uint64_t)config->functions * RNIC_AOTF_PAGES);
+    rnic_layout_swap(&rnic_layout_store, rnic_store(card, 0, 0),
+                     (uint64_t)config->functions * RNIC_AOTF_STORES);
     rnic_layout_swap(&rnic_layout_cq, rnic_cq(card, 0), config->cqs);
     rnic_layout_swap(&rnic_layout_mr, rnic_mr(card, 0), config->stags);
     rnic_layout_swap_numbers(rnic_at(card, state->pbl_rows), config->pbl_entries, sizeof(uint64_t));
@@ -178,7 +187,8 @@ static bool is_area_of(const struct rnic_state *state, const struct rnic_card_co
            rnic_card_describe(&state->config, found, sizeof(found)) && strcmp(wanted, found) == 0 &&
            state->efe == here.efe && state->wire_switch == here.wire_switch && state->faults == here.faults &&
            state->qps.links == here.qps.links && state->qp_rows == here.qp_rows &&
-           state->raw_rows == here.raw_rows && state->fns == here.fns;
+           state->raw_rows == here.raw_rows && state->template_rows == here.template_rows &&
+           state->store_rows == here.store_rows && state->fns == here.fns;
 }
 
 bool rnic_card_continue(struct rnic_card *card, void *area, const struct rnic_card_config *config, bool swaps,
@@ -365,7 +375,9 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
     if (rnic_state(card)->removed) {
         return;
     }
-    if (bar == 0) {
+    if (bar == 0 && rnic_aotf_has(offset)) {
+        rnic_aotf_store(card, fn, offset, bytes, value);
+    } else if (bar == 0) {
         write_control(card, fn, offset, bytes, value);
     } else if (bar == 2) {
         rnic_doorbell_bus_write(card, fn, offset, bytes, value);

@@ -3,6 +3,7 @@
  * answered at the same index. */
 #include "devices/rnic/card/steps.h"
 
+#include "devices/rnic/card/aotf.h"
 #include "devices/rnic/card/claim.h"
 #include "devices/rnic/card/command.h"
 #include "devices/rnic/card/cq.h"
@@ -40,6 +41,7 @@ static uint16_t (*const functions[])(struct rnic_card *card, struct rnic_command
     [RNIC_COMMAND_SEND_CONTROL] = rnic_message_send,
     [RNIC_COMMAND_CLAIM] = rnic_claim_take,
     [RNIC_COMMAND_ASSIGN_WINDOW] = rnic_window_assign,
+    [RNIC_COMMAND_SET_TEMPLATE] = rnic_aotf_set_template,
 };
 enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 

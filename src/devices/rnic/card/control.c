@@ -24,9 +24,9 @@ static uint32_t read_identity(const struct rnic_card *card, unsigned fn, uint32_
     case RNIC_REG_ID:
         return RNIC_ID_VALUE;
     case RNIC_REG_VERSION:
-        return 0x00010002;
+        return 0x00010003;
     case RNIC_REG_CAPS:
-        return RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_BOTF |
+        return RNIC_CAPS_BIG_ENDIAN | RNIC_CAPS_BOTF | RNIC_CAPS_AOTF |
                (rnic_card_bar4_bytes(config) > 0 ? (uint32_t)RNIC_CAPS_DEVICE_MEMORY : 0) |
                (rnic_raw_allows(config, fn) ? (uint32_t)RNIC_CAPS_RAW : 0);
     case RNIC_REG_DRAM_BYTES:

@@ -34,7 +34,7 @@ struct profile {
     struct memory dram;
     struct memory sram;
     struct own_work work[RNIC_ENGINES];
-    uint32_t window_ns; /* for the first frame of a message that comes by a window, instead */
+    uint32_t stored_ns; /* for the first frame of a message that the processor has stored, instead */
     uint32_t wire_delay_ns;
     uint64_t wire_rate; /* bits in a second; 0: any number */
 };
@@ -54,14 +54,14 @@ static const struct profile profiles[] = {
                                     .dram = {100, 20, 800},
                                     .sram = {20, 20, 1600},
                                     .work = {{400, 150}, {0, 150}},
-                                    .window_ns = 150,
+                                    .stored_ns = 150,
                                     .wire_delay_ns = 1000,
                                     .wire_rate = UINT64_C(10000000000)},
     [RNIC_PROFILE_MARTINI_2002] = {.host = {450, 120, 400},
                                    .dram = {150, 20, 400},
                                    .sram = {20, 20, 400},
                                    .work = {{600, 936}, {194, 1066}},
-                                   .window_ns = 300,
+                                   .stored_ns = 300,
                                    .wire_delay_ns = 300,
                                    .wire_rate = UINT64_C(8000000000)},
     [RNIC_PROFILE_MODERN] = {.host = {300, 20, 12000},
@@ -69,7 +69,7 @@ static const struct profile profiles[] = {
                              .dram = {60, 10, 12000},
                              .sram = {5, 5, 50000},
                              .work = {{50, 10}, {0, 10}},
-                             .window_ns = 10,
+                             .stored_ns = 10,
                              .wire_delay_ns = 500,
                              .wire_rate = UINT64_C(100000000000)},
     [RNIC_PROFILE_CAPTURE_2020] = {.host = {20, 20, 4750},
@@ -77,21 +77,21 @@ static const struct profile profiles[] = {
                                    .dram = {20, 20, 4750},
                                    .sram = {5, 5, 4750},
                                    .work = {{0, 40}, {0, 40}},
-                                   .window_ns = 40,
+                                   .stored_ns = 40,
                                    .wire_delay_ns = 500,
                                    .wire_rate = UINT64_C(40000000000)},
     [RNIC_PROFILE_MARTINI_EXPLAINED] = {.host = {450, 120, 400},
                                         .dram = {150, 20, 400},
                                         .sram = {20, 20, 400},
                                         .work = {{600, 936}, {194, 566}},
-                                        .window_ns = 300,
+                                        .stored_ns = 300,
                                         .wire_delay_ns = 300,
                                         .wire_rate = UINT64_C(8000000000)},
     [RNIC_PROFILE_MARTINI_OVERLAPPED] = {.host = {450, 120, 400},
                                          .dram = {150, 20, 400},
                                          .sram = {20, 20, 400},
                                          .work = {{600, 936}, {194, 76}},
-                                         .window_ns = 300,
+                                         .stored_ns = 300,
                                          .wire_delay_ns = 300,
                                          .wire_rate = UINT64_C(8000000000)},
 };
@@ -221,9 +221,9 @@ void rnic_cost_frame(struct rnic_card *card, unsigned fn, enum rnic_engine_kind 
     spend(card, fn, work->frame_ns + (first ? work->message_ns : 0u));
 }
 
-void rnic_cost_window(struct rnic_card *card, unsigned fn)
+void rnic_cost_stored(struct rnic_card *card, unsigned fn)
 {
-    spend(card, fn, profile_of(card)->window_ns);
+    spend(card, fn, profile_of(card)->stored_ns);
 }
 
 void rnic_cost_wire(const struct rnic_card_config *config, struct rnic_impair_config *out)

@@ -33,8 +33,9 @@ void rnic_cost_devmem(struct rnic_card *card, unsigned fn, enum rnic_port_kind p
 /* Adds the cost of making a frame of a send queue or of a read response, or of taking a frame that
  * has arrived. `first`: the first frame of its message. */
 void rnic_cost_frame(struct rnic_card *card, unsigned fn, enum rnic_engine_kind engine, bool first);
-/* Adds the cost of making the first frame of a message whose entry was found in a window. */
-void rnic_cost_window(struct rnic_card *card, unsigned fn);
+/* Adds the cost of making the first frame of a message that the processor has stored into the card:
+ * whose entry was found in a window, or which was a store into the AOTF space. */
+void rnic_cost_stored(struct rnic_card *card, unsigned fn);
 /* Stores the properties of the profile's wire. */
 void rnic_cost_wire(const struct rnic_card_config *config, struct rnic_impair_config *out);
 

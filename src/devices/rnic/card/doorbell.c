@@ -107,6 +107,7 @@ void rnic_doorbell_clear(struct rnic_card *card, unsigned fn)
     rnic_doorbell_store(card, fn, RNIC_DB_ASLEEP, 0);
     rnic_doorbell_store(card, fn, RNIC_DB_COMMAND_PRODUCER, 0);
     rnic_doorbell_store(card, fn, RNIC_DB_EVENT_CONSUMER, 0);
+    rnic_doorbell_store(card, fn, RNIC_DB_AOTF_DONE, 0);
     for (uint32_t at = 0; at < 2 * RNIC_QP_LIMIT / RNIC_GROUP; at += 4) {
         rnic_doorbell_store(card, fn, RNIC_DB_QP_HINTS + at, 0);
     }

@@ -72,6 +72,7 @@ static const char *const names[RNIC_FAULT_KINDS] = {
     [RNIC_FAULT_LINK_DOWN] = "link_down",
     [RNIC_FAULT_MEMORY_FLIP] = "memory_flip",
     [RNIC_FAULT_WINDOW_LOST] = "window_lost",
+    [RNIC_FAULT_AOTF_FULL] = "aotf_full",
 };
 
 static bool take_char(const char **at, char wanted)

@@ -15,7 +15,8 @@
  * registers read all ones, nothing happens any more | | reset | at a DMA, the function is reset | |
  * link_down | at a frame that leaves by the wire, the link goes down for that time | |
  * memory_flip | at a read of device memory, a bit of it flips, and stays so | | window_lost | the
- * card takes a slot of a window for one that is being stored to |
+ * card takes a slot of a window for one that is being stored to | | aotf_full | a store into
+ * the AOTF space finds no place |
  */
 #ifndef DEVICES_RNIC_CARD_FAULTS_H
 #define DEVICES_RNIC_CARD_FAULTS_H
@@ -38,6 +39,7 @@ enum rnic_fault {
     RNIC_FAULT_LINK_DOWN,
     RNIC_FAULT_MEMORY_FLIP,
     RNIC_FAULT_WINDOW_LOST,
+    RNIC_FAULT_AOTF_FULL,
     RNIC_FAULT_KINDS
 };
 

@@ -6,6 +6,7 @@
  */
 #include "devices/rnic/card/qp.h"
 
+#include "devices/rnic/card/aotf.h"
 #include "devices/rnic/card/cq.h"
 #include "devices/rnic/card/dma.h"
 #include "devices/rnic/card/doorbell.h"
@@ -87,6 +88,7 @@ static void drop_work(struct rnic_card *card, uint32_t qp)
     row->reads_in = 0;
     row->terminate = 0;
     rnic_requests_drop(card, qp);
+    rnic_aotf_drop(card, qp);
     rnic_list_remove(card, &rnic_state(card)->closing, RNIC_LIST_CLOSING, qp);
 }
 
@@ -144,8 +146,8 @@ void rnic_qp_stop(struct rnic_card *card, uint32_t qp)
 void rnic_qp_check_closing(struct rnic_card *card, uint32_t qp)
 {
     const struct rnic_qp *row = rnic_qp(card, qp);
-    /* to the peer, for what came before, or a raw frame to the wire */
-    bool owes = row->ack_due || row->reads_in != 0 || rnic_raw_owes(card, qp);
+    /* to the peer, for what came before, or stores, or a raw frame to the wire */
+    bool owes = row->ack_due || row->reads_in != 0 || row->stores != 0 || rnic_raw_owes(card, qp);
     if (row->state == RNIC_QP_STATE_CLOSING && row->requests == 0 && row->sq.next == row->closing_at &&
         !owes) {
         rnic_qp_stop(card, qp);
@@ -181,6 +183,7 @@ void rnic_qp_free(struct rnic_card *card, uint32_t qp)
     rnic_cq(card, row->recv_cq)->users--;
     rnic_doorbell_clear_qp(card, row->fn, qp);
     rnic_window_release(card, qp);
+    rnic_aotf_release(card, qp);
     f->used_qps--;
     row->generation++;
     rnic_numbers_give(card, &state->qps, qp);

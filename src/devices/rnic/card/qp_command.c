@@ -2,6 +2,7 @@
 /* The commands about queue pairs: everything is checked before anything is changed. */
 #include "devices/rnic/card/command.h"
 
+#include "devices/rnic/card/aotf.h"
 #include "devices/rnic/card/doorbell.h"
 #include "devices/rnic/card/flow.h"
 #include "devices/rnic/card/list.h"
@@ -206,6 +207,7 @@ static uint16_t close_qp(struct rnic_card *card, uint32_t qp)
 static void begin_again(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
+    rnic_aotf_release(card, qp); /* its tags were the former peer's */
     struct rnic_qp new = {.fn = row->fn,
                           .realm = row->realm,
                           .level = row->level,

@@ -33,7 +33,6 @@ static enum rnic_turn fail_request(struct rnic_card *card, struct rnic_request *
                                                 : RNIC_ERROR_SEND_PROTECTION;
     request->error = goes_on ? (uint16_t)RNIC_ERROR_NONE : request->error;
     request->wait = RNIC_WAIT_NOTHING;
-    row->message -= !request->begun; /* nothing of it was sent: its number is the next one's */
     row->halted = !goes_on;
     rnic_complete_requests(card, request->qp);
     return RNIC_TURN_SENT;
@@ -81,7 +80,6 @@ static struct rnic_request *begin_request(struct rnic_card *card, uint32_t qp, e
     if (request == NULL) {
         return NULL;
     }
-    request->message = row->message++;
     request->window = rnic_window_fetch(card, qp, &request->work);
     enum rnic_outcome outcome =
         request->window ? RNIC_WORK_GOOD : rnic_work_fetch(card, qp, &row->sq, &request->work);
@@ -127,6 +125,9 @@ static void commit_frame(struct rnic_card *card, struct rnic_request *request, u
                          bool last)
 {
     struct rnic_qp *row = rnic_qp(card, request->qp);
+    if (!request->begun) { /* not before: stores into the AOTF space may have passed the entry */
+        request->message = row->message++;
+    }
     struct efe_send send = {.type = EFE_DATA,
                             .flags = (uint8_t)((request->begun ? 0 : EFE_FIRST) | (last ? EFE_LAST : 0)),
                             .to_qp = row->peer_qp,
@@ -267,7 +268,7 @@ enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp)
         return RNIC_TURN_BLOCKED;
     }
     if (request->window && !request->begun) {
-        rnic_cost_window(card, row->fn);
+        rnic_cost_stored(card, row->fn);
     } else {
         rnic_cost_frame(card, row->fn, RNIC_ENGINE_SEND, !request->begun);
     }

@@ -2,6 +2,7 @@
 /* Turns: a frame for each queue pair, one after the other. */
 #include "devices/rnic/card/steps.h"
 
+#include "devices/rnic/card/aotf.h"
 #include "devices/rnic/card/error.h"
 #include "devices/rnic/card/list.h"
 #include "devices/rnic/card/qp.h"
@@ -9,12 +10,12 @@
 #include "devices/rnic/card/reads.h"
 #include "devices/rnic/card/requester.h"
 
-static enum rnic_turn send(struct rnic_card *card, uint32_t qp, bool answers)
-{
-    return answers ? rnic_reads_turn(card, qp) : rnic_requester_turn(card, qp);
-}
+/* What a queue pair sends of. */
+static enum rnic_turn (*const sources[])(struct rnic_card *card, uint32_t qp) = {
+    rnic_requester_turn, rnic_reads_turn, rnic_aotf_turn};
+enum { SOURCES = sizeof(sources) / sizeof(sources[0]) };
 
-/* Of answers and requests each has every other frame while both have something to send. */
+/* Requests, answers and stores have a frame each, in turn, while they have something to send. */
 static enum rnic_turn take_turn(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
@@ -24,9 +25,12 @@ static enum rnic_turn take_turn(struct rnic_card *card, uint32_t qp)
     if (row->terminate != 0) {
         return rnic_requester_terminate(card, qp);
     }
-    row->turn ^= 1;
-    enum rnic_turn turn = send(card, qp, row->turn != 0);
-    return turn == RNIC_TURN_IDLE ? send(card, qp, row->turn == 0) : turn;
+    enum rnic_turn turn = RNIC_TURN_IDLE;
+    for (unsigned i = 0; i < SOURCES && turn == RNIC_TURN_IDLE; i++) {
+        row->turn = (uint8_t)((row->turn + 1) % SOURCES);
+        turn = sources[row->turn](card, qp);
+    }
+    return turn;
 }
 
 /* One turn of the flow whose turn it is. */

@@ -174,7 +174,7 @@ struct rnic_qp {
     uint8_t drained;   /* in ERROR: DRAINED was completed */
     uint8_t halted;    /* an entry of the send queue has failed: none is begun any more */
     uint8_t requests;  /* how many are under way */
-    uint8_t turn;      /* of responses and requests, which had the last frame */
+    uint8_t turn;      /* of requests, answers and stores, which had the last frame */
     uint8_t terminate; /* bytes of the Terminate that is to be sent; 0: none */
     uint8_t ack_due;   /* a message acknowledgment is to be sent */
     uint8_t reads_in;  /* requests of the peer that are not answered */
@@ -184,7 +184,8 @@ struct rnic_qp {
     uint16_t generation; /* of outbound slots */
     uint16_t window;     /* plus 1; 0: none */
     uint16_t raw;        /* its row of the raw queue pairs, plus 1; 0: it has none */
-    uint16_t reserved16[2];
+    uint16_t templates;  /* how many pages of the AOTF space have one of it */
+    uint16_t stores;     /* into those pages that wait */
     uint64_t closing;    /* CLOSING: ends then at the latest */
     uint32_t closing_at; /* CLOSING: running index behind the last entry that is executed */
     struct rnic_ring sq;
@@ -227,6 +228,23 @@ struct rnic_raw {
     uint64_t due; /* nothing of it is done until then; UINT64_MAX: it does not wait for a time */
     struct rnic_work work;
     uint8_t frame[RNIC_RAW_FRAME];
+};
+
+/* What stores into a page of the AOTF space become. RNIC_AOTF_PAGES for each function. */
+struct rnic_template {
+    uint64_t address; /* of the page's first byte, at the peer */
+    uint32_t stag;
+    uint32_t qp; /* plus 1; 0: the page has no template */
+};
+
+/* A store into the AOTF space that waits to be sent. RNIC_AOTF_STORES for each function, a ring. */
+struct rnic_store {
+    uint64_t address; /* at the peer */
+    uint32_t stag;
+    uint32_t qp;
+    uint8_t data[8];
+    uint8_t bytes;
+    uint8_t reserved[7];
 };
 
 /* An RDMA Read that a peer has asked for. A table of its own: queue pairs that are not read touch
@@ -328,6 +346,8 @@ enum rnic_counter {
     RNIC_COUNT_WAKES,
     RNIC_COUNT_COST_NS,
     RNIC_COUNT_RAW_MISSED,
+    RNIC_COUNT_AOTF_OVERRUN,
+    RNIC_COUNT_AOTF_DROPPED,
     RNIC_COUNTERS
 };
 
@@ -389,8 +409,10 @@ struct rnic_fn {
     struct rnic_list events;  /* RNIC_LIST_EVENT */
     struct rnic_list waiting; /* RNIC_LIST_REQUEST */
     struct rnic_numbers requests;
-    uint32_t serial; /* of requests */
-    uint32_t reserved;
+    uint32_t serial;                     /* of requests */
+    uint32_t aotf_done;                  /* stores into the AOTF space that are over */
+    uint8_t first_store;                 /* the place of the oldest one that waits ... */
+    uint8_t stores;                      /* ... and how many wait */
     uint64_t windows[RNIC_WINDOWS / 64]; /* a bit for each window that a queue pair has */
 };
 
@@ -465,6 +487,8 @@ struct rnic_state {
     uint64_t qp_rows;
     uint64_t inbound_rows;
     uint64_t raw_rows;
+    uint64_t template_rows;
+    uint64_t store_rows;
     uint64_t cq_rows;
     uint64_t mr_rows;
     uint64_t pbl_rows;  /* uint64_t each: a page's address, or of a free block its links */
@@ -505,6 +529,16 @@ static inline struct rnic_inbound *rnic_inbound(const struct rnic_card *card, ui
 static inline struct rnic_raw *rnic_raw(const struct rnic_card *card, uint32_t index)
 {
     return (struct rnic_raw *)rnic_at(card, rnic_state(card)->raw_rows) + index;
+}
+static inline struct rnic_template *rnic_template(const struct rnic_card *card, unsigned fn, uint64_t page)
+{
+    return (struct rnic_template *)rnic_at(card, rnic_state(card)->template_rows) +
+           (size_t)fn * RNIC_AOTF_PAGES + page;
+}
+static inline struct rnic_store *rnic_store(const struct rnic_card *card, unsigned fn, uint32_t index)
+{
+    return (struct rnic_store *)rnic_at(card, rnic_state(card)->store_rows) + (size_t)fn * RNIC_AOTF_STORES +
+           index % RNIC_AOTF_STORES;
 }
 static inline struct rnic_cq *rnic_cq(const struct rnic_card *card, uint32_t cq)
 {

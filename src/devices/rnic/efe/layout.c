@@ -8,7 +8,7 @@ static const struct rnic_run of_state[] = {
     {8, 4}, {8, 1}, {1, 8}, {2, 4}, {4, 8}, {1, 4}, {4, 1}, {6, 8}, {2, 4}, {1, 8}, {2, 4}, {1, 8},
     {2, 4}, {1, 8}, {2, 4}, {1, 8}, {1, 4}, {12, 1}, {6, 4}, {2, 8}, {6, 4}, {2, 8}, {6, 4},
     {2, 8}, {6, 4}, {2, 8}, {36, 4}, {2, 8}, {1, 4}, {2, 2}, {7, 4}, {4, 1}, {1, 8}, {3, 4},
-    {4, 1}, {1, 8}, {1024, 4}, {16, 8},
+    {4, 1}, {1, 8}, {1024, 4}, {18, 8},
 };
 
 static const struct rnic_run of_fn[] = {
@@ -16,7 +16,7 @@ static const struct rnic_run of_fn[] = {
     {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8},
     {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8}, {6, 4}, {1, 8},
     {8, 4}, {8, 1}, {1, 2}, {6, 1}, {5, 8}, {2, 4}, {1, 8}, {4, 4}, {1, 8}, {4, 4}, {1, 8}, {5, 4},
-    {4, 1}, {2, 4}, {1, 8}, {5, 4}, {4, 1}, {14, 8}, {12, 4}, {2, 8}, {2, 4}, {16, 8},
+    {4, 1}, {2, 4}, {1, 8}, {5, 4}, {4, 1}, {16, 8}, {12, 4}, {2, 8}, {2, 4}, {8, 1}, {16, 8},
 };
 
 static const struct rnic_run of_qp[] = {
@@ -59,12 +59,20 @@ static const struct rnic_run of_raw[] = {
     {9024, 1},
 };
 
+static const struct rnic_run of_template[] = {
+    {1, 8}, {2, 4},
+};
+
+static const struct rnic_run of_store[] = {
+    {1, 8}, {2, 4}, {16, 1},
+};
+
 static const struct rnic_run of_faults[] = {
     {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4},
     {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4},
     {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4},
     {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {3, 4}, {2, 1}, {1, 2}, {5, 4},
-    {1, 8}, {16, 4}, {3, 8},
+    {1, 8}, {17, 4}, {4, 1}, {3, 8},
 };
 
 static const struct rnic_run of_switch[] = {
@@ -106,8 +114,8 @@ static const struct rnic_run of_efe_slot[] = {
     {14, 1}, {3, 2}, {3, 4}, {3, 2}, {2, 1}, {5, 4}, {4, 1}, {3, 8}, {2, 4}, {8, 1},
 };
 
-const struct rnic_layout rnic_layout_state = {"state", of_state, sizeof(of_state) / sizeof(of_state[0]), 4840};
-const struct rnic_layout rnic_layout_fn = {"fn", of_fn, sizeof(of_fn) / sizeof(of_fn[0]), 1072};
+const struct rnic_layout rnic_layout_state = {"state", of_state, sizeof(of_state) / sizeof(of_state[0]), 4856};
+const struct rnic_layout rnic_layout_fn = {"fn", of_fn, sizeof(of_fn) / sizeof(of_fn[0]), 1096};
 const struct rnic_layout rnic_layout_qp = {"qp", of_qp, sizeof(of_qp) / sizeof(of_qp[0]), 320};
 const struct rnic_layout rnic_layout_inbound = {"inbound", of_inbound, sizeof(of_inbound) / sizeof(of_inbound[0]), 32};
 const struct rnic_layout rnic_layout_cq = {"cq", of_cq, sizeof(of_cq) / sizeof(of_cq[0]), 48};
@@ -117,7 +125,9 @@ const struct rnic_layout rnic_layout_claim = {"claim", of_claim, sizeof(of_claim
 const struct rnic_layout rnic_layout_request = {"request", of_request, sizeof(of_request) / sizeof(of_request[0]), 112};
 const struct rnic_layout rnic_layout_flow = {"flow", of_flow, sizeof(of_flow) / sizeof(of_flow[0]), 32};
 const struct rnic_layout rnic_layout_raw = {"raw", of_raw, sizeof(of_raw) / sizeof(of_raw[0]), 9104};
-const struct rnic_layout rnic_layout_faults = {"faults", of_faults, sizeof(of_faults) / sizeof(of_faults[0]), 360};
+const struct rnic_layout rnic_layout_template = {"template", of_template, sizeof(of_template) / sizeof(of_template[0]), 16};
+const struct rnic_layout rnic_layout_store = {"store", of_store, sizeof(of_store) / sizeof(of_store[0]), 32};
+const struct rnic_layout rnic_layout_faults = {"faults", of_faults, sizeof(of_faults) / sizeof(of_faults[0]), 368};
 const struct rnic_layout rnic_layout_switch = {"switch", of_switch, sizeof(of_switch) / sizeof(of_switch[0]), 264};
 const struct rnic_layout rnic_layout_switch_queue = {"switch_queue", of_switch_queue, sizeof(of_switch_queue) / sizeof(of_switch_queue[0]), 16};
 const struct rnic_layout rnic_layout_switch_slot = {"switch_slot", of_switch_slot, sizeof(of_switch_slot) / sizeof(of_switch_slot[0]), 12};

@@ -27,8 +27,8 @@ void rnic_layout_swap_numbers(void *first, uint64_t count, uint32_t width);
 
 extern const struct rnic_layout rnic_layout_state, rnic_layout_fn, rnic_layout_qp, rnic_layout_inbound,
     rnic_layout_cq, rnic_layout_mr, rnic_layout_listen, rnic_layout_claim, rnic_layout_request,
-    rnic_layout_flow, rnic_layout_raw, rnic_layout_faults, rnic_layout_switch, rnic_layout_switch_queue,
-    rnic_layout_switch_slot, rnic_layout_switch_held, rnic_layout_frames, rnic_layout_efe,
-    rnic_layout_efe_flow, rnic_layout_efe_path, rnic_layout_efe_slot;
+    rnic_layout_flow, rnic_layout_raw, rnic_layout_template, rnic_layout_store, rnic_layout_faults,
+    rnic_layout_switch, rnic_layout_switch_queue, rnic_layout_switch_slot, rnic_layout_switch_held,
+    rnic_layout_frames, rnic_layout_efe, rnic_layout_efe_flow, rnic_layout_efe_path, rnic_layout_efe_slot;
 
 #endif
