@@ -115,6 +115,10 @@ private:
     void copy_to_window(unsigned fn, unsigned opcode, std::uint32_t at, std::uint32_t bytes);
     void bad_frame();
     void bad_raw();
+    void set_template(unsigned fn, unsigned page, std::uint32_t stag, std::uint64_t address);
+    void store_single(unsigned fn, std::uint32_t offset, unsigned bytes, std::uint64_t value);
+    void bad_single();
+    void exchange_single(unsigned from, std::uint32_t at);
 
     Input &input_;
     rnic_card card_{};
@@ -129,6 +133,8 @@ private:
     Later later_;
     unsigned transactions_ = 0;
     std::uint32_t messages_ = 0;
+    std::array<std::uint32_t, kBad>
+        singles_{}; ///< stores into the AOTF space, by those that do as they should
 };
 
 bool Scene::read(void *context, unsigned fn, std::uint64_t iova, void *out, std::uint32_t bytes)
@@ -333,6 +339,9 @@ Scene::Scene(Input &input) : input_(input)
     connect(0, 1, fns_[0].qp, fns_[1].qp);
     connect(1, 0, fns_[1].qp, fns_[0].qp);
     connect(kBad, kBad, fns_[kBad].qp, fns_[kBad].qp); // with itself
+    for (unsigned fn = 0; fn < kFunctions; ++fn) {
+        set_template(fn, 0, fns_[fn == kBad ? kBad : 1 - fn].tag, kPlay);
+    }
     exchange();
 }
 
@@ -416,6 +425,7 @@ void Scene::exchange()
     }
     FUZZ_CHECK(std::equal(sent.begin(), sent.end(),
                           (opcode == RNIC_WORK_READ ? sender : receiver).memory.begin() + at));
+    exchange_single(from, 8 * (messages_ % 100));
     for (unsigned fn = 0; fn < kBad; ++fn) {
         FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_ERROR_COUNT, 4) == 0);
         FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_STATUS, 4) == 11);
@@ -425,12 +435,65 @@ void Scene::exchange()
 /** A command with fields of the input's, small numbers where it wants small ones. */
 void Scene::bad_command()
 {
-    std::uint8_t entry[64] = {static_cast<std::uint8_t>(input_.number(1) % 17)};
+    std::uint8_t entry[64] = {static_cast<std::uint8_t>(input_.number(1) % 18)};
     rnic_put16(entry + RNIC_CMD_OBJECT_KIND, static_cast<std::uint16_t>(input_.number(1) % 3), false);
     const std::uint32_t object = input_.number(1);
     rnic_put32(entry + RNIC_CMD_OBJECT, object < 200 ? object % 10 : fns_[kBad].tag, false);
     input_.fill(entry + 12, input_.number(1) % 53);
     execute(kBad, entry);
+}
+
+void Scene::set_template(unsigned fn, unsigned page, std::uint32_t stag, std::uint64_t address)
+{
+    std::uint8_t entry[64] = {RNIC_COMMAND_SET_TEMPLATE};
+    rnic_put32(entry + RNIC_CMD_OBJECT, fns_[fn].qp, false);
+    rnic_put16(entry + RNIC_CMD_TEMPLATE_PAGE, static_cast<std::uint16_t>(page), false);
+    rnic_put32(entry + RNIC_CMD_TEMPLATE_REMOTE_STAG, stag, false);
+    rnic_put64(entry + RNIC_CMD_TEMPLATE_REMOTE_ADDRESS, address, false);
+    execute(fn, entry);
+}
+
+/** A store into the AOTF space. */
+void Scene::store_single(unsigned fn, std::uint32_t offset, unsigned bytes, std::uint64_t value)
+{
+    rnic_card_bar_write(&card_, fn, 0, RNIC_REG_AOTF + std::uint64_t{offset}, bytes, value);
+}
+
+/** One of the two stores to the other's memory: its bytes are there, and it is over. */
+void Scene::exchange_single(unsigned from, std::uint32_t at)
+{
+    const unsigned bytes = 1u << messages_ % 4;
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < bytes; ++i) {
+        value |= std::uint64_t{(messages_ * 7 + i) & 0xFF} << 8 * i;
+    }
+    store_single(from, at, bytes, value);
+    for (unsigned i = 0; i < 4; ++i) {
+        advance(1000000);
+    }
+    for (unsigned i = 0; i < bytes; ++i) {
+        FUZZ_CHECK(fns_[1 - from].memory[kPlay + at + i] == static_cast<std::uint8_t>(value >> 8 * i));
+    }
+    FUZZ_CHECK(rnic_get32(fns_[from].bar2 + RNIC_DB_AOTF_DONE, false) == ++singles_[from]);
+}
+
+/** Stores into the AOTF space, more than there is room for perhaps, and templates. */
+void Scene::bad_single()
+{
+    const std::uint32_t how = input_.number(1);
+    if (how % 4 == 0) {
+        const std::uint32_t stag = some_tag();
+        set_template(kBad, how / 4, stag, kPlay + input_.number(2) * std::uint64_t{4});
+    }
+    const std::uint32_t offset = input_.number(3), bytes = input_.number(1) % 10;
+    const std::uint32_t count = 1 + input_.number(1) % 80;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        store_single(kBad, (how % 2 != 0 ? offset : offset % 64) & 0xFFFFF, bytes, i);
+    }
+    const std::uint32_t waiting = input_.number(1);
+    if (waiting % 2 != 0) {
+        advance(waiting);
+    }
 }
 
 /** A tag of main memory, of device memory, or of nothing. */
@@ -553,7 +616,7 @@ void Scene::bad_raw()
 void Scene::step()
 {
     Function &bad = fns_[kBad];
-    const std::uint32_t what = input_.number(1) % 18;
+    const std::uint32_t what = input_.number(1) % 19;
     if (what == 0) {
         const std::uint32_t offset = input_.number(2);
         rnic_card_bar_write(&card_, kBad, 0, offset, 4, input_.number(4));
@@ -609,6 +672,8 @@ void Scene::step()
         later_window();
     } else if (what == 17) {
         bad_raw();
+    } else if (what == 18) {
+        bad_single();
     } else {
         bad_command();
     }

@@ -331,7 +331,7 @@ EFE = {
 # --- the card: steps of a driver that does anything, each an opcode and its arguments --------------------------------------
 
 (REGISTER, CONFIG, MEMORY, QP_DOORBELL, CQ_DOORBELL, BUS, PASS, FAIL_DMA, WORK, FRAME, CARD_RESET, SLEEP, READ,
- COMMAND, DEVICE_STORE, WINDOW_STORE, WINDOW_LATER, RAW_QP) = (bytes([step]) for step in range(18))
+ COMMAND, DEVICE_STORE, WINDOW_STORE, WINDOW_LATER, RAW_QP, SINGLE) = (bytes([step]) for step in range(19))
 SEND, WRITE, RDMA_READ, RECEIVE = 1, 2, 3, 16
 
 
@@ -358,6 +358,16 @@ def raw_work(receive, length, launch=0, at=0):
 def raw_frame(length, behind=b''):
     """A frame that comes by the wire; `behind` replaces what is behind the EtherType."""
     return RAW_QP + b'\3' + struct.pack('>HB', length, 14) + behind + bytes(length - len(behind))
+
+
+def single(offset, count=1, width=8, advances=True):
+    """Stores into the AOTF space, all to one place."""
+    return SINGLE + b'\1' + offset.to_bytes(3, 'big') + bytes([width, count - 1, advances])
+
+
+def template(page, tag=0, words=0, count=1):
+    """A template, and stores to the first page."""
+    return SINGLE + bytes([4 * page, tag]) + struct.pack('>H', words) + bytes([0, 0, 0, 8, count - 1, 1])
 
 
 def card_command(opcode, thing=0, fields=b'', kind=0):
@@ -387,7 +397,7 @@ CARD = {
                           for n in range(6)),
     'doorbells': QP_DOORBELL + b'\x20\xff\xff' + some_time() + CARD_RESET + CQ_DOORBELL + b'\x20\xff\xff' + some_time(),
     'too-many-commands': BUS + b'\x00\x00\x40\x04' + struct.pack('>I', 1000) + some_time(),
-    'every-command': b''.join(card_command(op, thing, b'\1' * 52) for op in range(17) for thing in (0, 2, 255)) + some_time(),
+    'every-command': b''.join(card_command(op, thing, b'\1' * 52) for op in range(18) for thing in (0, 2, 255)) + some_time(),
     'states': b''.join(card_command(5, 2, bytes(16) + bytes([to]) + bytes(30)) + some_time(10) for to in (3, 4, 0, 1, 2, 4, 0, 4)),
     'destroys': b''.join(card_command(op, thing) for op in (7, 3, 11) for thing in (0, 1, 2, 255)) + work(SEND, 9) + some_time(),
     'page-lists': card_command(9, 0, struct.pack('<HBBIIQQQ', 0, 3, 12, 1, 2, 0x4000, 0x1800, 0x4000)) + some_time() +
@@ -418,6 +428,14 @@ CARD = {
            raw_work(False, 60, at=200) + raw_work(False, 100, 65000) + some_time() + RAW_QP + b'\1\3' + some_time() + RAW_QP + b'\1\4' +
            RAW_QP + b'\1\0' + RAW_QP + b'\1\2' + raw_work(False, 100) + FAIL_DMA + b'\5' + some_time() + RAW_QP + b'\0\0' +
            raw_work(False, 100, 1) + CARD_RESET + raw_frame(60),
+    'singles': single(0) + single(8, 80) + single(16, 64, advances=False) + single(24) + some_time() +
+               b''.join(single(64, width=width) for width in range(10)) + single(0xFFF, width=1) + single(0xFFC) + single(0xFFFFF, width=1) +
+               template(0, words=0xFFFF) + some_time() + CARD_RESET + template(0, 128) + template(3, 255) + single(0x3008) + some_time() +
+               template(1) + CARD_RESET + template(0),
+    'singles-end': template(0, count=60) + single(0, 60, advances=False) + card_command(5, 2, bytes(16) + b'\3' + bytes(30)) + single(0, 9) +
+                   card_command(5, 2, bytes(16) + b'\4' + bytes(30)) + single(0, 9) + card_command(7, 2) + single(0) + CARD_RESET +
+                   work(WRITE, 5000) + template(0, count=64) + FAIL_DMA + b'\2' + single(0, 64) + some_time() + CARD_RESET + template(0) +
+                   single(0, 64, advances=False) + CARD_RESET,
     'device-memory': DEVICE_STORE + b'\0\0\x20' + bytes(range(32)) + work(RECEIVE, 3000, tag=128, at=8000) +
                      work(SEND, 3000, tag=128) + work(WRITE, 4000, remote_tag=128, tag=128, at=9000) +
                      work(RDMA_READ, 4000, remote_tag=128, at=0x1000) + some_time() +
