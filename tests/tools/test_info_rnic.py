@@ -54,7 +54,7 @@ try:
                 "link_mbits": MBITS, "memory": "linear", "doorbells": "mapped", "device_memory": "mapped", "interrupt_vectors": registers.RNIC_VECTORS, "link": "up"}
     for name, value in expected.items():
         checks.that(found.get(name) == value, "%s is %r, not %r" % (name, found.get(name), value))
-    checks.that(reads.get("CAPS") == registers.RNIC_CAPS_BOTF | registers.RNIC_CAPS_DEVICE_MEMORY | registers.RNIC_CAPS_BIG_ENDIAN, "the card has the features that are shown")
+    checks.that(reads.get("CAPS") == registers.RNIC_CAPS_BOTF | registers.RNIC_CAPS_AOTF | registers.RNIC_CAPS_DEVICE_MEMORY | registers.RNIC_CAPS_BIG_ENDIAN, "the card has the features that are shown")
     checks.that(found.get("dma") in ("files", "messages"), "a way of DMA: %r" % found.get("dma"))
     checks.that(set(found) == set(SAME) | set(expected) | {"dma"}, "no other properties: %r" % sorted(found))
 

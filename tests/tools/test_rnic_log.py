@@ -118,7 +118,12 @@ def life(big, fn=2):
     life.add("window", 2, slot, 11, data=life.entry(48, [
         (R.RNIC_WINDOW_BEGIN, 4, 11), (R.RNIC_WINDOW_END, 4, 11), (R.RNIC_WINDOW_OPCODE, 1, R.RNIC_WORK_SEND), (R.RNIC_WINDOW_LENGTH, 2, 6)]))
     life.add("window", 2, slot + 48, 11, data=b"window")
+    life.command(R.RNIC_COMMAND_SET_TEMPLATE, 7, fields=[
+        (R.RNIC_CMD_TEMPLATE_PAGE, 2, 255), (R.RNIC_CMD_TEMPLATE_REMOTE_STAG, 4, 0x20305), (R.RNIC_CMD_TEMPLATE_REMOTE_ADDRESS, 8, 0x10000)])
+    page = R.RNIC_REG_AOTF + 255 * R.RNIC_AOTF_PAGE_BYTES
+    life.add("register-write", address=page + 24, value=0x1122, size=2)
     life.command(R.RNIC_COMMAND_DESTROY_QP, 7)
+    life.add("register-write", address=page + 16, value=0x33, size=1)  # it has no template any more
     life.add("window", 2, slot, 19, data=bytes(48))  # it is no queue pair's
     life.add("register-read", address=R.RNIC_REG_ERROR_CODE, value=R.RNIC_ERROR_RING_INDEX, size=4)
     life.add("dma-write", address=0x5000, data=b"\0\1\2", failed=True)
@@ -218,7 +223,7 @@ def check_selection(text):
     other.command(R.RNIC_COMMAND_QUERY_QP, 8)
     mixed = write("mixed.txt", "".join(other.lines))
     words = log("--explain", "--qp", "7", mixed).out
-    checks.that(words.count("\n") == 22 and "object=8" not in words and "CREATE_CQ" not in words, "all of one queue pair: " + words)
+    checks.that(words.count("\n") == 25 and "object=8" not in words and "CREATE_CQ" not in words, "all of one queue pair: " + words)
     checks.that(log("--qp", "8", "-e", mixed).out.count("\n") == 2, "and of another")
 
 
@@ -230,7 +235,7 @@ def check_rings():
         for part in ("write CTRL value=0x%x" % (5 if big else 1), "command CREATE_CQ object=0 entries=16 base=0x800000", "answer CREATE_QP OK object=0 info=7",
                      "command SET_RING object=7 entries=8 base=0x900000", "command MODIFY_QP object=7 state=CONNECTED", "doorbell qp=7 SQ index=1",
                      "work qp=7 READ", "completion cq=5 qp=7 READ REMOTE_ACCESS", "completion cq=5 qp=7 DRAINED OK", "event QP_ERROR object=7 code=READ_DENIED",
-                     "answer MODIFY_QP WRONG_STATE", "window qp=7 index=11 SEND length=6", "window qp=7 payload", "window address=0xc03400 bytes=48", "read ERROR_CODE value=0x11", "dma-write failed address=0x5000 bytes=3", "interrupt vector=3", "sleep"):
+                     "answer MODIFY_QP WRONG_STATE", "window qp=7 index=11 SEND length=6", "window qp=7 payload", "command SET_TEMPLATE object=7 page=255", "store qp=7 stag=0x20305 remote=0x10018 bytes=2 value=0x1122", "write AOTF page=255 offset=16 bytes=1 value=0x33", "window address=0xc03400 bytes=48", "read ERROR_CODE value=0x11", "dma-write failed address=0x5000 bytes=3", "interrupt vector=3", "sleep"):
             checks.that(" fn=2 %s" % part in words, "%s in words" % part)
         checks.that(words.count(" completion ") == 2, "what is no entry is none")
         result = log("--coverage", "--json", name)
@@ -239,7 +244,7 @@ def check_rings():
     found = coverage[False]
     checks.that(found == coverage[True], "the same in both byte orders")
     touched = {name: part["touched"] for name, part in found.items() if name != "schema"}
-    checks.that(touched == {"registers read": 1, "registers written": 9, "COMMAND": 6, "STATUS": 3, "EVENT": 1, "ERROR": 2, "WORK": 3, "QP_STATE": 4,
+    checks.that(touched == {"registers read": 1, "registers written": 10, "COMMAND": 7, "STATUS": 3, "EVENT": 1, "ERROR": 2, "WORK": 3, "QP_STATE": 4,
                             "EFE_TYPE": 0, "CONTROL": 0, "transitions": 4}, "what was touched: %r" % touched)
     checks.that(found["transitions"]["never"] == ["IDLE-RECEIVE", "IDLE-ERROR", "RECEIVE-CONNECTED", "RECEIVE-ERROR", "CONNECTED-ERROR"],
                 "the names of what never was: %r" % found["transitions"])
@@ -249,7 +254,7 @@ def check_rings():
     more = Log(1, False)
     more.command(R.RNIC_COMMAND_NOP)
     both = checks.json(log("-cj", write("more.txt", "".join(more.lines)), path("big.txt")).out, "of two logs")
-    checks.that(both["COMMAND"]["touched"] == 7, "the logs add up")
+    checks.that(both["COMMAND"]["touched"] == 8, "the logs add up")
     text = log("--coverage", path("big.txt")).out
     checks.that("\nEVENT: 1 of 5; never: CONTROL LINK CATASTROPHIC PEER_LOST\n" in text, "coverage as text: " + text)
 

@@ -190,6 +190,7 @@ static void add_entry(struct coverage *coverage, unsigned fn, const struct ring_
         touch(coverage, LOG_WORK, entry->bytes[RNIC_WINDOW_OPCODE]);
         break;
     case RING_PAYLOAD:
+    case RING_STORE:
         break;
     }
 }
@@ -226,7 +227,7 @@ static void add_frame(struct coverage *coverage, const struct rnic_transaction *
 
 void coverage_add(struct coverage *coverage, const struct rnic_transaction *c, const struct ring_entry *entry)
 {
-    if (entry != NULL) {
+    if (entry != NULL && entry->kind != RING_STORE) { /* which is an access to a register */
         add_entry(coverage, c->fn, entry);
         return;
     }

@@ -37,6 +37,9 @@ static void explain_command(FILE *to, const struct ring_entry *entry)
                 UINT64_C(1) << (small(entry, RNIC_CMD_RING_LOG2) & 63),
                 rnic_get64(entry->bytes + RNIC_CMD_RING_BASE, entry->big));
     }
+    if (opcode == RNIC_COMMAND_SET_TEMPLATE) {
+        fprintf(to, " page=%u", small(entry, RNIC_CMD_TEMPLATE_PAGE));
+    }
     if (opcode == RNIC_COMMAND_REGISTER) {
         fprintf(to, " length=%" PRIu64 " pages=%" PRIu32,
                 rnic_get64(entry->bytes + RNIC_CMD_MR_LENGTH, entry->big), number(entry, RNIC_CMD_MR_PAGES));
@@ -65,7 +68,14 @@ static void explain_event(FILE *to, const struct ring_entry *entry)
     }
 }
 
-static void explain_entry(FILE *to, const struct ring_entry *entry)
+static void explain_store(FILE *to, const struct rnic_transaction *c, const struct ring_entry *entry)
+{
+    fprintf(to,
+            "store qp=%" PRIu32 " stag=0x%" PRIx32 " remote=0x%" PRIx64 " bytes=%" PRIu32 " value=0x%" PRIx64,
+            entry->object, entry->remote_stag, entry->remote_address, c->bytes, c->value);
+}
+
+static void explain_entry(FILE *to, const struct rnic_transaction *c, const struct ring_entry *entry)
 {
     switch (entry->kind) {
     case RING_COMMAND:
@@ -96,6 +106,9 @@ static void explain_entry(FILE *to, const struct ring_entry *entry)
     case RING_PAYLOAD:
         fprintf(to, "window qp=%" PRIu32 " payload", entry->object);
         break;
+    case RING_STORE:
+        explain_store(to, c, entry);
+        break;
     }
 }
 
@@ -107,7 +120,11 @@ static void explain_register(FILE *to, const struct rnic_transaction *c)
     const struct log_register *known = c->bar == 0 ? log_register_at(c->address) : NULL;
 
     fprintf(to, "%s ", c->kind == RNIC_TRANSACTION_REGISTER_READ ? "read" : "write");
-    if (known != NULL) {
+    if (known != NULL && known->offset == RNIC_REG_AOTF) {
+        uint64_t at = c->address - RNIC_REG_AOTF;
+        fprintf(to, "AOTF page=%" PRIu64 " offset=%" PRIu64 " bytes=%" PRIu32, at / RNIC_AOTF_PAGE_BYTES,
+                at % RNIC_AOTF_PAGE_BYTES, c->bytes);
+    } else if (known != NULL) {
         fprintf(to, "%s", known->name);
     } else if (c->bar == 0 && c->address >= RNIC_MSIX_TABLE &&
                c->address < RNIC_MSIX_TABLE + MSIX_BYTES * RNIC_VECTORS) {
@@ -226,7 +243,7 @@ void explain(FILE *to, const struct rnic_transaction *c, const struct ring_entry
 
     fprintf(to, "%" PRIu64 ".%09" PRIu64 " fn=%u ", c->time / second, c->time % second, c->fn);
     if (entry != NULL) {
-        explain_entry(to, entry);
+        explain_entry(to, c, entry);
     } else {
         explain_other(to, c);
     }

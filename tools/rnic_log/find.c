@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking up the names of names.c. */
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "names.h"
+#include "rnic/registers.h"
 
 int log_place_of(enum log_table table, uint32_t value)
 {
@@ -22,6 +24,9 @@ const char *log_name_of(enum log_table table, uint32_t value)
 
 const struct log_register *log_register_at(uint64_t offset)
 {
+    bool is_single =
+        offset >= RNIC_REG_AOTF && offset - RNIC_REG_AOTF < (uint64_t)RNIC_AOTF_PAGES * RNIC_AOTF_PAGE_BYTES;
+    offset = is_single ? RNIC_REG_AOTF : offset;
     for (unsigned i = 0; i < log_register_count; i++) {
         if (log_registers[i].offset == offset) {
             return &log_registers[i];

@@ -43,7 +43,7 @@ extern const unsigned log_register_count;
 int log_place_of(enum log_table table, uint32_t value);
 /* The name of the value, or "?". */
 const char *log_name_of(enum log_table table, uint32_t value);
-/* The register at this offset of BAR0, or NULL. */
+/* The register at this offset of BAR0, or NULL. AOTF is all of its pages. */
 const struct log_register *log_register_at(uint64_t offset);
 
 #endif

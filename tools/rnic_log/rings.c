@@ -21,6 +21,14 @@ struct ring {
     uint64_t bytes;
 };
 
+/* What stores into a page of the AOTF space become. */
+struct template
+{
+    uint32_t qp; /* + 1; 0: not known */
+    uint32_t stag;
+    uint64_t address;
+};
+
 struct function {
     uint32_t registers[REGISTERS]; /* what the driver has stored */
     bool enabled;
@@ -29,7 +37,8 @@ struct function {
     struct ring *rings;
     size_t count;
     size_t room;
-    uint32_t *windows; /* whose each window is: the queue pair + 1; 0: not known. NULL: no windows */
+    uint32_t *windows;          /* whose each window is: the queue pair + 1; 0: not known. NULL: no windows */
+    struct template *templates; /* of the pages of the AOTF space; NULL: there are none */
 };
 
 struct rings {
@@ -46,6 +55,7 @@ static void forget(struct function *f)
     free(f->commands);
     free(f->rings);
     free(f->windows);
+    free(f->templates);
     *f = (struct function){0};
 }
 
@@ -182,6 +192,46 @@ static bool follow_window(const struct function *f, const struct rnic_transactio
     return true;
 }
 
+/* --- the AOTF space --- */
+
+static void set_template(struct function *f, const uint8_t *command, uint16_t kind, uint32_t qp)
+{
+    bool big = is_big(f);
+    uint16_t page = rnic_get16(command + RNIC_CMD_TEMPLATE_PAGE, big);
+    if (f->templates == NULL) {
+        f->templates = calloc(RNIC_AOTF_PAGES, sizeof(f->templates[0]));
+    }
+    if (f->templates != NULL && page < RNIC_AOTF_PAGES) {
+        f->templates[page] =
+            (struct template){.qp = kind == 0 ? qp + 1 : 0,
+                              .stag = rnic_get32(command + RNIC_CMD_TEMPLATE_REMOTE_STAG, big),
+                              .address = rnic_get64(command + RNIC_CMD_TEMPLATE_REMOTE_ADDRESS, big)};
+    }
+}
+
+static void take_templates(struct function *f, uint32_t qp)
+{
+    for (uint32_t i = 0; f->templates != NULL && i < RNIC_AOTF_PAGES; i++) {
+        f->templates[i].qp = f->templates[i].qp == qp + 1 ? 0 : f->templates[i].qp;
+    }
+}
+
+static bool follow_single(const struct function *f, const struct rnic_transaction *c,
+                          struct ring_entry *entry)
+{
+    uint64_t page = (c->address - RNIC_REG_AOTF) / RNIC_AOTF_PAGE_BYTES;
+    if (c->address < RNIC_REG_AOTF || page >= RNIC_AOTF_PAGES || f->templates == NULL ||
+        f->templates[page].qp == 0) {
+        return false;
+    }
+    *entry =
+        (struct ring_entry){.kind = RING_STORE,
+                            .object = f->templates[page].qp - 1,
+                            .remote_address = f->templates[page].address + c->address % RNIC_AOTF_PAGE_BYTES,
+                            .remote_stag = f->templates[page].stag};
+    return true;
+}
+
 /* What a command has done that was answered OK. */
 static void follow_command(struct function *f, const uint8_t *command, const uint8_t *answer)
 {
@@ -209,6 +259,15 @@ static void follow_command(struct function *f, const uint8_t *command, const uin
         drop_of(f, RING_SEND, object);
         drop_of(f, RING_RECEIVE, object);
         take_window(f, object);
+        take_templates(f, object);
+        break;
+    case RNIC_COMMAND_MODIFY_QP:
+        if (command[RNIC_CMD_QP_STATE] == RNIC_QP_STATE_IDLE) {
+            take_templates(f, object);
+        }
+        break;
+    case RNIC_COMMAND_SET_TEMPLATE:
+        set_template(f, command, kind, object);
         break;
     case RNIC_COMMAND_ASSIGN_WINDOW:
         give_window(f, rnic_get32(answer + RNIC_CQE_INFO, big), object);
@@ -292,7 +351,7 @@ bool rings_follow(struct rings *rings, const struct rnic_transaction *c, struct 
     switch (c->kind) {
     case RNIC_TRANSACTION_REGISTER_WRITE:
         follow_store(f, c);
-        return false;
+        return c->bar == 0 && follow_single(f, c, entry);
     case RNIC_TRANSACTION_RESET:
         forget(f);
         return false;

@@ -35,6 +35,7 @@ static int64_t qp_of_command(const struct ring_entry *entry, const uint8_t *comm
     case RNIC_COMMAND_DESTROY_QP:
     case RNIC_COMMAND_QUERY_QP:
     case RNIC_COMMAND_ASSIGN_WINDOW:
+    case RNIC_COMMAND_SET_TEMPLATE:
         return get(entry, command, RNIC_CMD_OBJECT);
     default:
         return -1;
