@@ -45,13 +45,21 @@ static void add_registers(struct text *t, struct rnic_adapter *a, unsigned fn)
         {"ctrl", RNIC_REG_CTRL},        {"status", RNIC_REG_STATUS},       {"errors", RNIC_REG_ERROR_COUNT},
         {"error", RNIC_REG_ERROR_CODE}, {"object", RNIC_REG_ERROR_OBJECT}, {"qps", RNIC_REG_QPS_USED},
         {"cqs", RNIC_REG_CQS_USED},     {"stags", RNIC_REG_STAGS_USED},    {"pbl", RNIC_REG_PBL_USED}};
-    static const struct named counters[] = {
-        {"tx_frames", RNIC_REG_TX_FRAMES_LO},   {"rx_frames", RNIC_REG_RX_FRAMES_LO},
-        {"tx_bytes", RNIC_REG_TX_BYTES_LO},     {"rx_bytes", RNIC_REG_RX_BYTES_LO},
-        {"resent", RNIC_REG_RESENT_LO},         {"dropped", RNIC_REG_DROPPED_LO},
-        {"dma_reads", RNIC_REG_DMA_READS_LO},   {"dma_writes", RNIC_REG_DMA_WRITES_LO},
-        {"dma_failed", RNIC_REG_DMA_FAILED_LO}, {"interrupts", RNIC_REG_INTERRUPTS_LO},
-        {"commands", RNIC_REG_COMMANDS_LO},     {"wakes", RNIC_REG_WAKES_LO}};
+    static const struct named counters[] = {{"tx_frames", RNIC_REG_TX_FRAMES_LO},
+                                            {"rx_frames", RNIC_REG_RX_FRAMES_LO},
+                                            {"tx_bytes", RNIC_REG_TX_BYTES_LO},
+                                            {"rx_bytes", RNIC_REG_RX_BYTES_LO},
+                                            {"resent", RNIC_REG_RESENT_LO},
+                                            {"dropped", RNIC_REG_DROPPED_LO},
+                                            {"dma_reads", RNIC_REG_DMA_READS_LO},
+                                            {"dma_writes", RNIC_REG_DMA_WRITES_LO},
+                                            {"dma_failed", RNIC_REG_DMA_FAILED_LO},
+                                            {"interrupts", RNIC_REG_INTERRUPTS_LO},
+                                            {"commands", RNIC_REG_COMMANDS_LO},
+                                            {"wakes", RNIC_REG_WAKES_LO},
+                                            {"raw_missed", RNIC_REG_RAW_MISSED_LO},
+                                            {"aotf_overrun", RNIC_REG_AOTF_OVERRUN_LO},
+                                            {"aotf_dropped", RNIC_REG_AOTF_DROPPED_LO}};
     for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
         append_text(t, "%s%s=%u", i == 0 ? "  " : " ", registers[i].name, get(a, fn, registers[i].offset));
     }

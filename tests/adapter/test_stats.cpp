@@ -26,6 +26,9 @@ TEST_CASE("an adapter tells of its card, its functions and their programs", "[st
     second.set(RNIC_REG_TX_BYTES_LO, 5); // which the card of this test keeps
     second.set(RNIC_REG_TX_BYTES_HI, 2);
     second.set(RNIC_REG_QPS_USED, 7);
+    second.set(RNIC_REG_RAW_MISSED_LO, 11);
+    second.set(RNIC_REG_AOTF_OVERRUN_LO, 12);
+    second.set(RNIC_REG_AOTF_DROPPED_HI, 1);
     first.hang_up();
     std::string text;
     do {
@@ -35,6 +38,7 @@ TEST_CASE("an adapter tells of its card, its functions and their programs", "[st
     CHECK(text.find("function 1 pid=" + std::to_string(getpid()) + " maps=2 files=1\n") != std::string::npos);
     CHECK(text.find(" qps=7 ") != std::string::npos);
     CHECK(text.find(" tx_bytes=8589934597 ") != std::string::npos);
+    CHECK(text.find(" raw_missed=11 aotf_overrun=12 aotf_dropped=4294967296\n") != std::string::npos);
     CHECK(text.substr(text.size() - 2) == "0\n");
     close(memory);
 }
