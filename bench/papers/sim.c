@@ -435,6 +435,15 @@ struct rnic_pci *sim_function(struct sim *sim, unsigned card)
     return &sim->cards[card].pci;
 }
 
+void sim_store(struct sim *sim, unsigned card, uint32_t offset, const uint8_t *bytes, unsigned count)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < count; i++) {
+        value |= (uint64_t)bytes[i] << 8 * i;
+    }
+    rnic_card_bar_write(&sim->cards[card].card, 0, 0, offset, count, value);
+}
+
 uint64_t sim_now(const struct sim *sim)
 {
     return sim->now;
