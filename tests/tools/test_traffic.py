@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""vipl-gen and vipl-cap over a virtual cable, in a network name space of their own.
+"""vipl-gen and vipl-cap over a virtual cable, in a network name space of their own, or on an emulated card.
 
-    test_traffic.py BIN [--packets N]   N: how many packets go over the cable in the first case
+    test_traffic.py BIN [--card] [--packets N]   N: how many packets go in the first case, which then is the only one
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -18,7 +19,8 @@ import time
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 LIMIT = 120 * float(os.environ.get('VIPL_TEST_TIMEOUT_SCALE', '1'))
-HEAD = b'\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x88\xb5'
+HEAD = b'\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x12\x34'
+MAC = '02:00:00:00:00:02' # that HEAD is for
 FILL = random.Random(5).randbytes(4096)
 
 
@@ -72,23 +74,48 @@ def packets_of(path):
     check(kinds == [0x0a0d0d0a, 1, 5], '%s has blocks %s' % (path, kinds))
 
 
+class Card:
+    """An adapter with a card of this test's own, which has the address that all frames are for."""
+
+    def __init__(self, programs, folder, name, *options):
+        self.socket = os.path.join(folder, name)
+        rnicd = os.environ.get('VIPL_RNICD') or os.path.join(programs, '..', 'libexec', 'vipl-rnicd')
+        with open(self.socket + '.err', 'wb') as errors:
+            self.process = subprocess.Popen([rnicd, '--socket', self.socket, '--mtu', '1500', *options], stderr=errors)
+        end = time.monotonic() + LIMIT
+        while subprocess.run([rnicd, '--stats', '--socket', self.socket], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            if self.process.poll() is not None or time.monotonic() > end:
+                with open(self.socket + '.err', encoding='utf-8') as errors:
+                    check(False, 'vipl-rnicd %s does not run: %s' % (' '.join(options), errors.read()))
+        self.port = 'rnic:socket:' + self.socket
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(LIMIT)
+
+
 class Traffic:
-    def __init__(self, programs, folder):
+    def __init__(self, programs, folder, gen_port, cap_port):
+        self.programs = programs
         self.gen, self.cap = (os.path.join(programs, name) for name in ('vipl-gen', 'vipl-cap'))
-        self.folder = folder
+        self.folder, self.gen_port, self.cap_port = folder, gen_port, cap_port
+        self.interface = cap_port.split(':', 1)[1] if cap_port.startswith('packet') else cap_port
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
     def run_gen(self, name, *options, code=0):
         """The counters of vipl-gen, which sends a recording of the folder."""
-        done = subprocess.run([self.gen, '--store', 'file:' + self.path(name), '--port', 'packet:gen0', '--json', *options],
+        done = subprocess.run([self.gen, '--store', 'file:' + self.path(name), '--port', self.gen_port, '--json', *options],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
         check(done.returncode == code, 'vipl-gen %s: %d instead of %d: %s%s' % (' '.join(options), done.returncode, code, done.stdout, done.stderr))
         return json.loads(done.stdout.splitlines()[-1]) if done.stdout.startswith('{') else done.stderr
 
     def start_cap(self, name, *options):
-        process = subprocess.Popen([self.cap, '--store', 'file:' + self.path(name), '--port', 'packet:cap0', '--json', *options],
+        process = subprocess.Popen([self.cap, '--store', 'file:' + self.path(name), '--port', self.cap_port, '--json', *options],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         check('receiving' in process.stderr.readline(), 'vipl-cap does not receive')
         return process
@@ -99,6 +126,12 @@ class Traffic:
         out, err = process.communicate(timeout=LIMIT)
         check(process.returncode == code, 'vipl-cap: %d instead of %d: %s%s' % (process.returncode, code, out, err))
         return json.loads(out.splitlines()[-1])
+
+    def run_cap_refused(self, *options):
+        done = subprocess.run([self.cap, '-S', 'file:' + self.path('refused'), '-P', self.cap_port, *options], stderr=subprocess.PIPE, text=True,
+                              timeout=LIMIT, check=False)
+        check(done.returncode == 2 and not os.path.exists(self.path('refused')), 'vipl-cap %s: %d %s' % (options, done.returncode, done.stderr))
+        return done.stderr
 
     def compare(self, name, frames, snaplen=65535):
         count, last = 0, 0
@@ -119,7 +152,7 @@ class Traffic:
         done = subprocess.run(['tshark', '-r', self.path(name), '-T', 'fields', '-e', 'frame.len', '-e', 'frame.interface_name', '-c', '1000'],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
         lines = done.stdout.splitlines()
-        check(done.returncode == 0 and len(lines) == min(count, 1000) and lines[0].endswith('cap0'), 'tshark: %s%s' % (done.stdout[:200], done.stderr))
+        check(done.returncode == 0 and len(lines) == min(count, 1000) and self.interface.startswith(lines[0].split('\t')[1]), 'tshark: %s%s' % (done.stdout[:200], done.stderr))
 
 
 def case_many(t, count):
@@ -128,7 +161,7 @@ def case_many(t, count):
     write_pcap(t.path('many.pcap'), frames)
     for name, options in (('many.pcapng', ()), ('compact.pcapng', ('--compact',))):
         cap = t.start_cap(name, '--count', str(count), '--bytes', '256M', *options)
-        sent = t.run_gen('many.pcap', '--pps', '40K')
+        sent = t.run_gen('many.pcap', *t.pace)
         got = t.end_cap(cap)
         check(sent['sent'] == got['received'] == count and sent['lost'] == got['lost'] == 0, 'counters: %s %s' % (sent, got))
         check(sent['sent_bytes'] == got['received_bytes'] == sum(map(len, frames)), 'bytes: %s %s' % (sent, got))
@@ -158,7 +191,7 @@ def case_paces(t):
         counters = t.run_gen('pace', *options)
         check(counters['sent'] == sent and counters['whole'], '%s: %s' % (options, counters))
         check(counters['elapsed_ns'] / 1e9 >= seconds, '%s: too fast: %s' % (options, counters))
-    done = subprocess.run([t.gen, '-S', 'file:' + t.path('pace'), '-P', 'packet:gen0', '--pps', '1000', '--loop', '5', '--stats', '0.1', '--json'],
+    done = subprocess.run([t.gen, '-S', 'file:' + t.path('pace'), '-P', t.gen_port, '--pps', '1000', '--loop', '5', '--stats', '0.1', '--json'],
                           stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True)
     kinds = [json.loads(line)['kind'] for line in done.stdout.splitlines()]
     check(kinds[-1] == 'end' and kinds[:-1] == ['interval'] * (len(kinds) - 1) and len(kinds) > 2, 'lines: %s' % kinds)
@@ -211,7 +244,7 @@ def case_ends(t):
     """Signals."""
     write_pcap(t.path('end'), [frame(i, 100) for i in range(10)])
     cap = t.start_cap('end.pcapng')
-    gen = subprocess.Popen([t.gen, '-S', 'file:' + t.path('end'), '-P', 'packet:gen0', '--loop', '0', '--pps', '1000', '--json', '--stats', '0.1'],
+    gen = subprocess.Popen([t.gen, '-S', 'file:' + t.path('end'), '-P', t.gen_port, '--loop', '0', '--pps', '1000', '--json', '--stats', '0.1'],
                            stdout=subprocess.PIPE, text=True)
     gen.stdout.readline()
     gen.send_signal(signal.SIGTERM)
@@ -243,6 +276,80 @@ def case_refused(t):
         done = subprocess.run([t.cap, '-S', 'file:' + t.path('one'), '-P', 'packet:cap0', *options], stderr=subprocess.PIPE, timeout=LIMIT, check=False)
         check(done.returncode == 2, 'vipl-cap %s: %d %s' % (options, done.returncode, done.stderr))
     check(open(t.path('one'), 'rb').read() == before, 'a capture that is refused leaves the store alone')
+
+
+def case_card_memory(t):
+    """Packets from the card's memory into the card's memory; what it is refused for."""
+    frames = [frame(i, size_of(i)) for i in range(3000)]
+    write_pcap(t.path('in'), frames)
+    cap = t.start_cap('out', '--count', '9000', '--memory', 'rnic')
+    sent = t.run_gen('in', '--memory', 'rnic', '--pps', '10K', '--loop', '3')
+    got = t.end_cap(cap)
+    check(sent['sent'] == got['received'] == 9000 and got['lost'] == 0, 'counters: %s %s' % (sent, got))
+    t.compare('out', frames * 3)
+    told = subprocess.run([t.gen, '-S', 'file:' + t.path('in'), '-P', t.gen_port, '-M', 'rnic', '--explain'], stdout=subprocess.PIPE, text=True,
+                          timeout=LIMIT, check=True).stdout
+    check('DRAM of the port' in told and 'launch times' in told and '02:00:00:00:00:02' in told, told)
+    check('16777216 bytes' in t.run_gen('in', '-M', 'rnic', '-B', '64M', code=2), 'more memory than there is')
+    told = subprocess.run([t.gen, '-S', 'file:' + t.path('in'), '-P', t.gen_port, '-M', 'rnic', '-B', '64M', '--allow-ram', '--explain'],
+                          stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True).stdout
+    check('ram, because' in told, told)
+    check('compacts' in t.run_cap_refused('-M', 'rnic', '--compact'), 'the CPU leaves the memory of the card alone')
+
+
+def case_card_rights(t):
+    """A function that may not, a card that is not there, one that ends."""
+    write_pcap(t.path('in'), [frame(i, 1000) for i in range(100)])
+    with Card(t.programs, t.folder, 'plain') as plain:
+        check('--raw' in t.run_gen('in', '--port', plain.port, code=2), 'no function of the card has the right')
+    check('No such file' in t.run_gen('in', '--port', 'rnic:socket:' + t.path('nowhere'), code=1), 'no adapter')
+    check('no such card' in t.run_gen('in', '--port', 'rnic:nowhere', code=2), 'no such way')
+    with Card(t.programs, t.folder, 'brief', '--raw', '0,1', '--mac', MAC) as brief:
+        cap = t.start_cap('brief.pcapng', '--port', brief.port)
+        gen = subprocess.Popen([t.gen, '-S', 'file:' + t.path('in'), '-P', brief.port, '--loop', '0', '--pps', '1000', '--json', '--stats', '0.1'],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        gen.stdout.readline()
+        gen.stdout.readline()
+        brief.process.kill()
+        err = gen.communicate(timeout=LIMIT)[1]
+        check(gen.returncode == 1 and 'port' in err, 'a sender whose card ends: %d %s' % (gen.returncode, err))
+        check(t.end_cap(cap, code=1)['received'] > 0, 'a capture whose card ends')
+        check(len(list(packets_of(t.path('brief.pcapng')))) > 0, 'what had arrived is written')
+
+
+def case_card_wire(t):
+    """A wire that has no room for what the sender wants, nor for one packet more: the sender waits."""
+    frames = [frame(i, 1514) for i in range(1000)]
+    write_pcap(t.path('in'), frames)
+    with Card(t.programs, t.folder, 'narrow', '--raw', '0,1', '--mac', MAC, '--impair', 'rate=300M,queue=16K') as narrow:
+        cap = t.start_cap('narrow.pcapng', '--port', narrow.port, '--count', '20000')
+        sent = t.run_gen('in', '--port', narrow.port, '--loop', '20')
+        got = t.end_cap(cap)
+        check(sent['sent'] == got['received'] == 20000 and sent['lost'] == got['lost'] == 0, 'counters: %s %s' % (sent, got))
+        check(sent['no_slot'] > 0, 'the port was never full: %s' % sent)
+        t.compare('narrow.pcapng', frames * 20)
+
+
+def case_inproc(t):
+    """The card in the program has no wire, and keeps the rate."""
+    write_pcap(t.path('in'), [frame(i, 1000) for i in range(100)])
+    sent = t.run_gen('in', '--port', 'rnic:inproc', '--memory', 'rnic', '--gap', '1M', '--loop', '3')
+    check(sent['sent'] == 300 and sent['elapsed_ns'] >= 299000000 and sent['lost'] == 0, 'in process: %s' % sent)
+
+
+def case_wires(t):
+    """Cards on the two ends of the cable: frames of every type, with tags, out of a card and into one."""
+    frames = [frame(i, size_of(i)) for i in range(300)]
+    frames = [f[:12] + (struct.pack('>HH', 0x8100 if i % 2 or len(f) > 1510 else 0x88a8, 0x2005 + i) + f[12:] if i % 3 else struct.pack('>H', 0x0800 + i) + f[14:])
+              for i, f in enumerate(frames)]
+    write_pcap(t.path('in'), frames)
+    for gen, cap in ((True, False), (False, True)):
+        with Card(t.programs, t.folder, 'wired', '--raw', '0', '--wire', t.gen_port if gen else t.cap_port) as card:
+            capture = t.start_cap('out', '--count', '300', '--port', card.port if cap else t.cap_port)
+            sent = t.run_gen('in', '--pps', '3K', '--port', card.port if gen else t.gen_port)
+            check(sent['sent'] == 300, 'counters: %s' % sent)
+            t.end_cap(capture)
+            t.compare('out', frames)
 
 
 def points_of(script):
@@ -317,17 +424,42 @@ def join_cable():
     return True
 
 
-def main():
-    count = int(sys.argv[3]) if sys.argv[2:3] == ['--packets'] else 20000
+def on_cable(programs, folder, count):
+    """None: this user may not."""
     if shutil.which('ip') is None or not join_cable():
-        print('cannot run: it takes ip, and the right to make network name spaces and veth')
-        return 1 if os.environ.get('CI') == 'true' else 77
-    with tempfile.TemporaryDirectory() as folder:
-        traffic = Traffic(os.path.abspath(sys.argv[1]), folder)
-        case_many(traffic, count)
+        return None
+    traffic = Traffic(programs, folder, 'packet:gen0', 'packet:cap0')
+    traffic.pace = ('--pps', '40K')
+    case_many(traffic, count)
+    cases = [case_formats, case_paces, case_index, case_ring, case_loss, case_ends, case_refused, case_plot]
+    if os.path.exists(os.path.join(programs, '..', 'libexec', 'vipl-rnicd')):
+        cases.append(case_wires)
+    return traffic, cases
+
+
+def on_card(programs, folder, count, card):
+    """A million packets go as fast as the wire lets them; nothing but the sender's waiting keeps them from being lost."""
+    traffic = Traffic(programs, folder, card.port, card.port)
+    traffic.pace = ('--pps', '40K') if '--packets' not in sys.argv else ()
+    case_many(traffic, count)
+    return traffic, [case_formats, case_paces, case_ring, case_loss, case_ends, case_card_memory, case_card_rights, case_card_wire, case_inproc]
+
+
+def main():
+    count = int(sys.argv[sys.argv.index('--packets') + 1]) if '--packets' in sys.argv else 20000
+    programs = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        if '--card' in sys.argv:
+            wire = ('--impair', 'rate=200M,queue=64K') if '--packets' in sys.argv else ()
+            found = on_card(programs, folder, count, stack.enter_context(Card(programs, folder, 'card', '--raw', '0,1', '--mac', MAC, *wire)))
+        else:
+            found = on_cable(programs, folder, count)
+        if found is None:
+            print('cannot run: it takes ip, and the right to make network name spaces and veth')
+            return 1 if os.environ.get('CI') == 'true' else 77
         if '--packets' not in sys.argv:
-            for case in (case_formats, case_paces, case_index, case_ring, case_loss, case_ends, case_refused, case_plot):
-                case(traffic)
+            for case in found[1]:
+                case(found[0])
                 print(case.__name__)
     return 0
 
