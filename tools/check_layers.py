@@ -44,7 +44,7 @@ ROOMS = {
     'src/backends/rnic/verbs': {'backends/rnic/verbs', 'backends/rnic/pci/pci.h', 'rnic', 'base', 'os'},
     'src/backends/rnic/pci': {'backends/rnic/pci', 'rnic', 'vfio_user', 'start', 'base', 'os'},
     # Figures of the card itself: its driver, its model, and what its users have of the system.
-    'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/impair.h',
+    'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/verbs/command.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/impair.h',
                      'devices/rnic/efe/frame.h', 'iwarp/rdmap.h', 'rnic/registers.h', 'os/os.h', 'endpoint.h', 'ends.h', 'rate.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
     # What reads the card's log has it from the adapter's own code.
     'tools/rnic_log': {'rnic', 'adapter/log.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/frame.h', 'coverage.h', 'explain.h', 'frame.h', 'names.h',

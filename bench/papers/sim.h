@@ -32,7 +32,8 @@ struct sim *sim_create(const struct sim_config *config);
 void sim_destroy(struct sim *sim);
 /* The access to the card's function, for one vipl_rnic_start(). */
 struct rnic_pci *sim_function(struct sim *sim, unsigned card);
-/* A store of the processor to BAR0 of a card's function: `count` bytes, 1 to 8, as they lie there. */
+/* A store of the processor to BAR0 of a card's function: `count` bytes, 1 to 8, in the order of
+ * addresses. */
 void sim_store(struct sim *sim, unsigned card, uint32_t offset, const uint8_t *bytes, unsigned count);
 uint64_t sim_now(const struct sim *sim); /* ns */
 /* Everything that is due now is done, what the driver has just posted included. */
