@@ -18,7 +18,7 @@ from toolrun import Checks, Running, directory, run  # noqa: E402
 whole = "--conformance" in sys.argv  # a log of a whole run of it, and nothing else
 sys.argv = [argument for argument in sys.argv if argument != "--conformance"]
 checks = Checks()
-program, ping = (os.path.join(directory(), name) for name in ("vipl-rnic-log", "vipl-ping"))
+program, ping, stores = (os.path.join(directory(), name) for name in ("vipl-rnic-log", "vipl-ping", "vipl-test-stores"))
 rnicd = os.path.join(directory(), "..", "libexec", "vipl-rnicd")
 folder = tempfile.mkdtemp(prefix="vipl-rnic-replay-")
 
@@ -69,6 +69,15 @@ def check_cards():
     kinds = {line.split()[2] for line in lines_of("window.pcapng")}
     checks.that({"card", "attach", "detach", "advance", "load", "window", "try-sleep", "sleep"} <= kinds, "the kinds: %r" % kinds)
     check_same("window.pcapng", "windows")
+    adapter = serve("card", "--record", path("stores.pcapng"), "--fault", "aotf_full=0.2,seed=4", "--impair", "loss=0.1,seed=2")
+    result = run(stores, "socket:" + path("card"), "500")
+    adapter.signal(signal.SIGTERM)
+    checks.code(result, 0, "single stores")
+    found = re.match(r"stores=500 overrun=(\d+) dropped=0$", result.out.strip())
+    checks.that(found is not None and int(found.group(1)) > 20, "some found no room", result)
+    singles = [line for line in lines_of("stores.pcapng") if " register-write " in line and int(re.search(r"address=0x(\w+)", line).group(1), 16) >= 0x100000]
+    checks.that(len(singles) == 500, "the log has all stores: %d" % len(singles))
+    check_same("stores.pcapng", "single stores")
     record("bad.pcapng", "--impair", "seed=3,loss=0.1,corrupt=0.05", "--fault",
            "seed=5,dma_poison=@300/50,doorbell_late=0.02,completion_late=0.05,interrupt_late=0.1,memory_flip=0.5,late=500")
     check_same("bad.pcapng", "a card with faults on a bad wire")
@@ -150,7 +159,7 @@ def check_refused():
 
 def check_saved():
     """A card that is saved anywhere goes on as if it had not been; what is no such card is refused."""
-    for name in ("plain.pcapng", "window.pcapng", "bad.pcapng"):
+    for name in ("plain.pcapng", "window.pcapng", "stores.pcapng", "bad.pcapng"):
         count = len(lines_of(name))
         for at in (1, count // 7, count // 2, count - count // 5):
             checks.code(replay(name, "--until", "@%d" % at, "--save", path("saved")), 0, "saved behind %d of %s" % (at, name))
