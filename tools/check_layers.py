@@ -28,7 +28,7 @@ ROOMS = {
     'src/sockets': {'sockets', 'stream', 'base', 'os'},
     'src/dm': {'dm'},
     # The card as a port: on the card's driver.
-    'src/dm/rnic': {'dm', 'dm/rnic', 'backends/rnic/verbs/verbs.h', 'rnic', 'os'},
+    'src/dm/rnic': {'dm', 'dm/rnic', 'backends/rnic/verbs/verbs.h', 'rnic', 'base', 'os'},
     'src/iwarp': {'iwarp'},
     'src/rnic': {'rnic'},
     # The model of the card: what the card does, above the wire protocol with its switch and its bad wires.

@@ -335,6 +335,9 @@ def case_inproc(t):
     write_pcap(t.path('in'), [frame(i, 1000) for i in range(100)])
     sent = t.run_gen('in', '--port', 'rnic:inproc', '--memory', 'rnic', '--gap', '1M', '--loop', '3')
     check(sent['sent'] == 300 and sent['elapsed_ns'] >= 299000000 and sent['lost'] == 0, 'in process: %s' % sent)
+    done = subprocess.run([t.gen, '-S', 'file:' + t.path('in'), '-P', 'rnic:inproc'], env=dict(os.environ, VIPL_RNIC_IMPAIR='rate=nothing'),
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
+    check(done.returncode == 0 and 'VIPL_RNIC_IMPAIR' in done.stderr, 'a setting that is wrong: %s' % done.stderr)
 
 
 def case_wires(t):

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/config.h"
+#include "base/config_check.h"
 #include "dm/reason.h"
 #include "dm/rnic/launch.h"
 #include "os/os.h"
@@ -214,8 +216,11 @@ static int rnic_open(const char *argument, enum dm_port_direction direction, str
                      struct vipl_dm_reason *reason)
 {
     struct vipl_rnic *rnic = NULL;
-    int error = vipl_rnic_open(argument, &rnic);
+    int error;
 
+    vipl_config_begin(); /* the driver's settings; what is wrong with them is said */
+    error = vipl_rnic_open(argument, &rnic);
+    vipl_config_end();
     if (error != 0) {
         return dm_fail(reason, error, "port \"rnic:%.60s\": %s", argument,
                        error == ENODEV ? "there is no such card" : strerror(error));

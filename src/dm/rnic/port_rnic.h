@@ -9,7 +9,7 @@
 /* A port on a card that is open; also if this fails, the card is closed with it. `name`: what
  * stands behind "rnic:". */
 int dm_rnic_port_open(struct vipl_rnic *rnic, const char *name, enum dm_port_direction direction,
-                      const struct dm_clock *host, struct dm_port **port, struct vipl_dm_reason *reason);
+                      const struct dm_clock *host, struct dm_port **out, struct vipl_dm_reason *reason);
 
 /* The card of a port; NULL: the port is of another kind. */
 struct dm_rnic_card *dm_rnic_card_of(struct dm_port *port);
