@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Single stores into the AOTF space of a card that an adapter serves, for its log: a function of
- * the card writes to itself by them. This library's driver makes none.
+ * the card writes to itself by them, up to 1,024 times, and finds that each has arrived once, as it
+ * lay in the store: in the byte order of BAR0. This library's driver makes none.
  *
  *     vipl-test-stores DEVICE COUNT
  */
@@ -14,7 +15,7 @@
 #include "backends/rnic/verbs/verbs.h"
 #include "rnic/registers.h"
 
-enum { BYTES = 4096, PAGE = 7, COMPLETIONS_LOG2 = 6, ENDS = 2, TRIES = 1000000 };
+enum { BYTES = 4096, WORD = 4, PAGE = 7, COMPLETIONS_LOG2 = 6, ENDS = 2, TRIES = 1000000 };
 
 static void must(const char *what, int error)
 {
@@ -77,7 +78,7 @@ static void make_stores(struct rnic_pci *pci, uint32_t count)
     uint32_t done = 0;
     for (unsigned tries = 0; done != count && tries < TRIES; tries++) {
         if (made < count && made - done < RNIC_AOTF_STORES) {
-            pci->ops->write(pci, 0, RNIC_REG_AOTF + PAGE * RNIC_AOTF_PAGE_BYTES + made * 4 % BYTES, made + 1);
+            pci->ops->write(pci, 0, RNIC_REG_AOTF + PAGE * RNIC_AOTF_PAGE_BYTES + made * WORD, made + 1);
             made++;
         }
         done = pci->ops->read(pci, 2, RNIC_DB_AOTF_DONE);
@@ -85,15 +86,30 @@ static void make_stores(struct rnic_pci *pci, uint32_t count)
     must("stores that are over", done == count ? 0 : ETIMEDOUT);
 }
 
+/* How many of the stores have arrived; what has arrived wrong ends the program. */
+static uint32_t arrived(const uint8_t *memory, uint32_t count)
+{
+    static const uint8_t nothing[WORD] = {0};
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t wanted[WORD] = {(uint8_t)(i + 1), (uint8_t)((i + 1) >> 8), 0, 0};
+        if (memcmp(memory + (size_t)i * WORD, nothing, WORD) != 0) {
+            must("a store's bytes", memcmp(memory + (size_t)i * WORD, wanted, WORD) == 0 ? 0 : EIO);
+            found++;
+        }
+    }
+    return found;
+}
+
 int main(int argc, char **argv)
 {
     struct vipl_rnic *rnic;
     struct end ends[ENDS];
-    if (argc != 3) {
+    uint32_t count = argc == 3 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
+    if (count == 0 || count > BYTES / WORD) {
         fprintf(stderr, "usage: vipl-test-stores DEVICE COUNT\n");
         return 2;
     }
-    uint32_t count = (uint32_t)strtoul(argv[2], NULL, 10);
     must("open_rnic", vipl_rnic_open(argv[1], &rnic));
     for (unsigned i = 0; i < ENDS; i++) {
         make_end(rnic, &ends[i]);
@@ -106,6 +122,10 @@ int main(int argc, char **argv)
     make_stores(pci, count);
     uint32_t overrun = pci->ops->read(pci, 0, RNIC_REG_AOTF_OVERRUN_LO);
     uint32_t dropped = pci->ops->read(pci, 0, RNIC_REG_AOTF_DROPPED_LO);
+    for (unsigned tries = 0; arrived(ends[1].memory, count) != count - overrun - dropped; tries++) {
+        must("stores that arrive",
+             tries < TRIES && pci->ops->read(pci, 0, RNIC_REG_ID) == RNIC_ID_VALUE ? 0 : ETIMEDOUT);
+    }
     printf("stores=%u overrun=%u dropped=%u\n", (unsigned)count, (unsigned)overrun, (unsigned)dropped);
     vipl_rnic_close(rnic);
     for (unsigned i = 0; i < ENDS; i++) {
