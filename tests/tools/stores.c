@@ -15,7 +15,7 @@
 #include "backends/rnic/verbs/verbs.h"
 #include "rnic/registers.h"
 
-enum { BYTES = 4096, WORD = 4, PAGE = 7, COMPLETIONS_LOG2 = 6, ENDS = 2, TRIES = 1000000 };
+enum { BYTES = 4096, WORD = 4, PAGE = 7, COMPLETIONS_LOG2 = 6, ENDS = 2 };
 
 static void must(const char *what, int error)
 {
@@ -71,19 +71,25 @@ static void set_template(struct vipl_rnic *rnic, const struct end *from, const s
     must("SET_TEMPLATE", vipl_rnic_execute(rnic, &command, NULL));
 }
 
-/* Stores, as the count of those that are over allows, and waits until all are. */
-static void make_stores(struct rnic_pci *pci, uint32_t count)
+static uint32_t stores_over(const struct rnic_pci *pci)
 {
-    uint32_t made = 0;
-    uint32_t done = 0;
-    for (unsigned tries = 0; done != count && tries < TRIES; tries++) {
-        if (made < count && made - done < RNIC_AOTF_STORES) {
-            pci->ops->write(pci, 0, RNIC_REG_AOTF + PAGE * RNIC_AOTF_PAGE_BYTES + made * WORD, made + 1);
-            made++;
+    const void *word = pci->doorbells + RNIC_DB_AOTF_DONE;
+    return __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
+}
+
+/* Makes one store after the other, and waits for room where the count of those that are over says
+ * that there is none; then until all are over. */
+static void make_stores(struct vipl_rnic *rnic, struct rnic_pci *pci, uint32_t count)
+{
+    for (uint32_t made = 0; made <= count; made++) {
+        struct vipl_rnic_wait wait = {0};
+        while (made - stores_over(pci) >= (made < count ? RNIC_AOTF_STORES : 1)) {
+            must("stores that are over", vipl_rnic_wait_on(rnic, &wait) ? 0 : ETIMEDOUT);
         }
-        done = pci->ops->read(pci, 2, RNIC_DB_AOTF_DONE);
+        if (made < count) {
+            pci->ops->write(pci, 0, RNIC_REG_AOTF + PAGE * RNIC_AOTF_PAGE_BYTES + made * WORD, made + 1);
+        }
     }
-    must("stores that are over", done == count ? 0 : ETIMEDOUT);
 }
 
 /* How many of the stores have arrived; what has arrived wrong ends the program. */
@@ -119,12 +125,13 @@ int main(int argc, char **argv)
     }
     set_template(rnic, &ends[0], &ends[1]);
     struct rnic_pci *pci = (struct rnic_pci *)(uintptr_t)vipl_rnic_access(rnic);
-    make_stores(pci, count);
+    must("doorbells that are mapped", pci->doorbells != NULL ? 0 : ENOTSUP);
+    make_stores(rnic, pci, count);
     uint32_t overrun = pci->ops->read(pci, 0, RNIC_REG_AOTF_OVERRUN_LO);
     uint32_t dropped = pci->ops->read(pci, 0, RNIC_REG_AOTF_DROPPED_LO);
-    for (unsigned tries = 0; arrived(ends[1].memory, count) != count - overrun - dropped; tries++) {
-        must("stores that arrive",
-             tries < TRIES && pci->ops->read(pci, 0, RNIC_REG_ID) == RNIC_ID_VALUE ? 0 : ETIMEDOUT);
+    struct vipl_rnic_wait wait = {0};
+    while (arrived(ends[1].memory, count) != count - overrun - dropped) {
+        must("stores that arrive", vipl_rnic_wait_on(rnic, &wait) ? 0 : ETIMEDOUT);
     }
     printf("stores=%u overrun=%u dropped=%u\n", (unsigned)count, (unsigned)overrun, (unsigned)dropped);
     vipl_rnic_close(rnic);
