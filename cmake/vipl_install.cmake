@@ -85,7 +85,7 @@ if(TARGET vipl_rnicd)
     install(FILES tools/man/vipl-rnicd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT runtime)
     install(FILES src/rnic/registers.json src/rnic/registers.h src/rnic/registers.py tools/wireshark/efe.lua
             DESTINATION ${CMAKE_INSTALL_DATADIR}/vipl/rnic COMPONENT development)
-    install(FILES docs/rnic/card.md docs/rnic/efe.md docs/rnic/guest.md docs/rnic/hardware.md docs/rnic/log.md
+    install(FILES docs/rnic/card.md docs/rnic/efe.md docs/rnic/guest.md docs/rnic/hardware.md docs/rnic/log.md docs/rnic/socket.md
             DESTINATION ${CMAKE_INSTALL_DOCDIR}/rnic COMPONENT development)
 endif()
 

@@ -36,6 +36,7 @@ ROOMS = {
                               'iwarp', 'rnic'},
     'src/devices/rnic/efe': {'devices/rnic/efe', 'iwarp'},
     'src/devices/rnic': set(),
+    'src/bus': {'bus', 'base'},
     'src/vfio_user': {'vfio_user', 'base', 'os'},
     'src/adapter': {'adapter', 'devices/rnic/card/card.h', 'devices/rnic/efe/frame.h', 'vfio_user', 'rnic', 'start', 'base', 'os'},
     'src/os': {'os'},
@@ -60,7 +61,7 @@ NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic/card', 'src/dev
 # Rooms that are about the system's own calls: the services of the library, the sockets of programs that do not know it, and a library
 # that does without the rest.
 OF_THE_SYSTEM = ('src/os', 'src/sockets', 'src/dm')
-INSIDE = {'api', 'core', 'base', 'dm', 'share', 'server', 'hook', 'stream', 'sockets', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
+INSIDE = {'api', 'core', 'base', 'dm', 'share', 'server', 'hook', 'stream', 'sockets', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'bus', 'adapter', 'start'}
 
 # Where the build lists the sources of src.
 LISTS = ('CMakeLists.txt', 'cmake/vipl_os.cmake', 'cmake/vipl_dm.cmake')
