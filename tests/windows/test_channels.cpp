@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -25,19 +26,16 @@ TEST_CASE("a name is one listener's, and free when that has gone", "[windows]")
     int fd = -1, lock = 5;
     CHECK(vipl_local_connect(name.data(), name.size(), &fd) == ECONNREFUSED);
     CHECK(fd == -1);
-    {
-        Listener listener(name);
-        CHECK(vipl_local_listen(name.data(), name.size(), &fd, &lock) == EADDRINUSE);
-        CHECK(vipl_local_listen((name + "x").data(), name.size(), &fd, &lock) ==
-              EADDRINUSE); // the same bytes
-        const Listener longer(name + "x");
-        CHECK(vipl_local_accept(listener.fd, &fd) == EAGAIN);
-    }
-    CHECK(vipl_local_connect(name.data(), name.size(), &fd) == ECONNREFUSED);
+    auto listener = std::make_unique<Listener>(name);
+    CHECK(vipl_local_listen(name.data(), name.size(), &fd, &lock) == EADDRINUSE);
+    CHECK(vipl_local_listen((name + "x").data(), name.size(), &fd, &lock) == EADDRINUSE); // the same bytes
+    const Listener longer(name + "x");
+    CHECK(vipl_local_accept(listener->fd, &fd) == EAGAIN);
     // a caller that still looks at what the name was keeps nobody from taking it
-    const Handle looking(CreateFileMappingA(INVALID_HANDLE_VALUE, nullptr, PAGE_READWRITE, 0, 4096,
-                                            section_name(name).c_str()));
+    const Handle looking(OpenFileMappingA(FILE_MAP_READ, FALSE, section_name(name).c_str()));
     REQUIRE(looking.value != nullptr);
+    listener.reset();
+    CHECK(vipl_local_connect(name.data(), name.size(), &fd) == ECONNREFUSED);
     const Listener again(name);
     const Joined joined(again);
 }
