@@ -22,8 +22,7 @@ struct ring {
 };
 
 /* What stores into a page of the AOTF space become. */
-struct template
-{
+struct page_template {
     uint32_t qp; /* + 1; 0: not known */
     uint32_t stag;
     uint64_t address;
@@ -37,8 +36,8 @@ struct function {
     struct ring *rings;
     size_t count;
     size_t room;
-    uint32_t *windows;          /* whose each window is: the queue pair + 1; 0: not known. NULL: no windows */
-    struct template *templates; /* of the pages of the AOTF space; NULL: there are none */
+    uint32_t *windows; /* whose each window is: the queue pair + 1; 0: not known. NULL: no windows */
+    struct page_template *templates; /* of the pages of the AOTF space; NULL: there are none */
 };
 
 struct rings {
@@ -203,9 +202,9 @@ static void set_template(struct function *f, const uint8_t *command, uint16_t ki
     }
     if (f->templates != NULL && page < RNIC_AOTF_PAGES) {
         f->templates[page] =
-            (struct template){.qp = kind == 0 ? qp + 1 : 0,
-                              .stag = rnic_get32(command + RNIC_CMD_TEMPLATE_REMOTE_STAG, big),
-                              .address = rnic_get64(command + RNIC_CMD_TEMPLATE_REMOTE_ADDRESS, big)};
+            (struct page_template){.qp = kind == 0 ? qp + 1 : 0,
+                                   .stag = rnic_get32(command + RNIC_CMD_TEMPLATE_REMOTE_STAG, big),
+                                   .address = rnic_get64(command + RNIC_CMD_TEMPLATE_REMOTE_ADDRESS, big)};
     }
 }
 

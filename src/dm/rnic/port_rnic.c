@@ -129,7 +129,6 @@ static uint64_t until_next(const struct rnic_port *port, uint64_t host)
 {
     uint64_t next = port->entry.packets[port->card.done % DM_RNIC_POSTED].launch;
     uint64_t card = dm_launch_latest(&port->launch, host);
-
     uint64_t between = (card - dm_launch_now(&port->launch, host)) / LISTEN_PART;
 
     if (next > card) {
