@@ -182,17 +182,35 @@ TEST_CASE("more addresses than are kept replace those that were learnt first", "
 }
 
 #if !defined(__SANITIZE_THREAD__) // a child of a program with threads
-TEST_CASE("frames go through an interface of the system, as real frames", "[wire]")
+enum Outcome { kGood, kBad, kMayNot };
+
+/** Has a child with a network of its own run the case; it may not be allowed to make interfaces. */
+void in_own_network(Outcome (*run)())
 {
     const pid_t child = fork();
-    if (child == 0) { // in a network of its own
-        if (unshare(CLONE_NEWNET) != 0 || access("/dev/net/tun", R_OK | W_OK) != 0) {
-            _exit(77);
+    if (child == 0) {
+        _exit(unshare(CLONE_NEWNET) == 0 ? run() : kMayNot);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == kMayNot) {
+        WARN("this process may not make interfaces");
+    } else {
+        CHECK(WEXITSTATUS(status) == kGood);
+    }
+}
+
+TEST_CASE("frames go through an interface of the system, as real frames", "[wire]")
+{
+    in_own_network([] {
+        if (access("/dev/net/tun", R_OK | W_OK) != 0) {
+            return kMayNot;
         }
         rnic_adapter_wire *tap = nullptr, *packet = nullptr;
         rnic_adapter_wire_address tap_address{}, address{};
         if (rnic_adapter_wire_open("tap:vipltest0", false, &tap, &tap_address) != 0) {
-            _exit(77);
+            return kMayNot;
         }
         const bool up = std::system("ip link set vipltest0 address 02:00:00:00:00:0b mtu 4000 up") == 0;
         bool good = up && rnic_adapter_wire_open("packet:vipltest0", false, &packet, &address) == 0;
@@ -218,27 +236,15 @@ TEST_CASE("frames go through an interface of the system, as real frames", "[wire
             good = good && !rnic_adapter_wire_is_gone(tap) && std::system("ip link delete vipltest0") == 0;
             good = good && receive(tap).empty() && rnic_adapter_wire_is_gone(tap);
         }
-        _exit(good ? 0 : up ? 1 : 77);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-        WARN("this process may not make interfaces");
-    } else {
-        CHECK(WEXITSTATUS(status) == 0);
-    }
+        return !up ? kMayNot : good ? kGood : kBad;
+    });
 }
 
 TEST_CASE("a wire for raw queue pairs takes frames of every type, for whomever, with their tags, and not "
           "its own",
           "[wire]")
 {
-    const pid_t child = fork();
-    if (child == 0) { // in a network of its own
-        if (unshare(CLONE_NEWNET) != 0) {
-            _exit(77);
-        }
+    in_own_network([] {
         rnic_adapter_wire *a = nullptr, *b = nullptr;
         rnic_adapter_wire_address address{};
         const bool up = std::system("ip link add vipla type veth peer name viplb && "
@@ -267,22 +273,13 @@ TEST_CASE("a wire for raw queue pairs takes frames of every type, for whomever, 
             }
         }
         good = good && receive(a, 0).empty() && rnic_adapter_wire_counted(a)->sent == 4;
-        _exit(good ? 0 : up ? 1 : 77);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-        WARN("this process may not make interfaces");
-    } else {
-        CHECK(WEXITSTATUS(status) == 0);
-    }
+        return !up ? kMayNot : good ? kGood : kBad;
+    });
 }
 
 TEST_CASE("an adapter whose interface is removed has no link any more, and sleeps", "[wire]")
 {
-    const pid_t child = fork();
-    if (child == 0) { // in a network of its own
+    in_own_network([] {
         const Folder folder;
         const std::string path = folder.path + "/s";
         rnic_adapter_config config{};
@@ -291,8 +288,8 @@ TEST_CASE("an adapter whose interface is removed has no link any more, and sleep
         config.card.functions = 1;
         config.socket = path.c_str();
         config.wire = "tap:vipltest1";
-        if (unshare(CLONE_NEWNET) != 0 || rnic_adapter_create(&config, &adapter, what, sizeof what) != 0) {
-            _exit(77);
+        if (rnic_adapter_create(&config, &adapter, what, sizeof what) != 0) {
+            return kMayNot;
         }
         const bool removed = std::system("ip link delete vipltest1") == 0;
         const std::uint64_t end = vipl_now_ns() + std::uint64_t{10000000000} * vipl_test::timeout_scale();
@@ -303,15 +300,7 @@ TEST_CASE("an adapter whose interface is removed has no link any more, and sleep
                  vipl_now_ns() < end);
         const bool good = !adapter->is_active && fake_card_link_is_down(&adapter->card);
         rnic_adapter_destroy(adapter);
-        _exit(good ? 0 : removed ? 1 : 77);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-        WARN("this process may not make interfaces");
-    } else {
-        CHECK(WEXITSTATUS(status) == 0);
-    }
+        return !removed ? kMayNot : good ? kGood : kBad;
+    });
 }
 #endif
