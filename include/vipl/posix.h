@@ -133,7 +133,10 @@ VIPL_API VIP_RETURN VI_CALL VipxConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_A
  *   with #VIPX_SHAREABLE, VipConnectWait(), VipConnectRequest(), VipConnectPeerRequest(), the name
  *   service, and VipRegisterMem() of memory that is not from VipxAllocShared() return
  *   VIP_ERROR_RESOURCE. When no process has the former users and groups any more, the rights are
- *   those of one that is left.
+ *   those of one that is left. A call that another thread makes while setuid() or the like is under
+ *   way is served, before the change or after it; in a thread that has another user or group than
+ *   its process's first thread for more than 5 seconds, by system calls of its own, such a call
+ *   returns VIP_ERROR_RESOURCE.
  * - **Completions** go to the first process that takes them, each one once. If a process is killed
  *   after a completion queue named a completion to it and before it took the completion, the queue
  *   names it to another process. So after a death the queue may name a work queue whose completion

@@ -110,6 +110,7 @@ void vipl_server_rights_known(unsigned client, const struct vipl_sender *sender)
     vipl_mutex_unlock(&rights.lock);
 }
 
+/* The lock is held. */
 static void log_refusal(unsigned client, int pid)
 {
     if (!rights.clients[client].refusal_logged) {
@@ -121,9 +122,17 @@ static void log_refusal(unsigned client, int pid)
     }
 }
 
-/* The sender's user and group are those at the time of sending: its pid may be another
- * process's since then. */
-bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender)
+void vipl_server_rights_log_refusal(unsigned client)
+{
+    vipl_mutex_lock(&rights.lock);
+    log_refusal(client, rights.clients[client].pid);
+    vipl_mutex_unlock(&rights.lock);
+}
+
+/* The sender's user and group are those at the time of sending: its pid may be another process's
+ * since then. They differ, too, if the process is changing them: the C library does that thread by
+ * thread, and what the system tells of a process is true of its first thread. */
+enum vipl_permission vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender)
 {
     vipl_mutex_lock(&rights.lock);
     bool allowed = has_rights(sender->pid);
@@ -132,12 +141,14 @@ bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender)
         update_rights(client);
         allowed = has_rights(sender->pid);
     }
-    allowed = allowed && vipl_is_own_identity(sender);
-    if (!allowed) {
+    enum vipl_permission permission = !allowed                       ? VIPL_REFUSED
+                                      : vipl_is_own_identity(sender) ? VIPL_ALLOWED
+                                                                     : VIPL_CHANGING;
+    if (permission == VIPL_REFUSED) {
         log_refusal(client, sender->pid);
     }
     vipl_mutex_unlock(&rights.lock);
-    return allowed;
+    return permission;
 }
 
 void vipl_server_rights_refresh(void)

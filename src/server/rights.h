@@ -16,8 +16,15 @@ void vipl_server_rights_init(void);
 void vipl_server_rights_begin(unsigned client, int socket);
 void vipl_server_rights_known(unsigned client, const struct vipl_sender *sender);
 void vipl_server_rights_end(unsigned client);
-/* Whether a client may make a call that needs the server's rights. The first refusal is logged. */
-bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender);
+/* Whether a client may make a call that needs the server's rights. */
+enum vipl_permission {
+    VIPL_REFUSED, /* the first time is logged */
+    VIPL_ALLOWED,
+    VIPL_CHANGING /* the process may be becoming another user, and is to ask again */
+};
+enum vipl_permission vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender);
+/* Logs, once, that a client that asked again for long is refused. */
+void vipl_server_rights_log_refusal(unsigned client);
 /* Checks, at most once a second, whether the server must drop its rights. */
 void vipl_server_rights_refresh(void);
 

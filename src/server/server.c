@@ -24,6 +24,8 @@
 #include "share/note.h"
 
 enum { SPINS = 2000, READY = 32, RELEASE_RETRY_MS = 100 };
+/* how long a process may take to become another user, thread by thread, in nanoseconds */
+#define CHANGE_NS UINT64_C(5000000000)
 
 struct client {
     struct vipl_mutex reading; /* rank NOTES; guards receiving notes, and handling them */
@@ -42,8 +44,11 @@ struct worker {
     uint32_t posting;         /* atomic: a post is under way */
     /* used by the thread alone: how many of the client's notes without a reply were read */
     uint32_t read;
-    /* Guarded by the client's `reading`: a call that needs rights, from a process that has them. */
+    uint64_t changing_ns; /* used by the thread alone: since when `permission` is VIPL_CHANGING, or 0 */
+    /* Guarded by the client's `reading`: a call that needs rights, from a process that has them, or
+     * NULL and whether its process has them. */
     struct vipl_call *checked;
+    enum vipl_permission permission;
     bool taken; /* guarded by the server's lock */
 };
 
@@ -144,17 +149,38 @@ static void read_notes(struct worker *worker)
     worker->read = sent;
 }
 
+/* The result of a call that needs rights, from a process that does not have them. VIP_INTERRUPTED,
+ * and the client makes the call again, while the process is becoming another user. */
+static VIP_RETURN refuse(struct worker *worker, enum vipl_permission permission)
+{
+    if (permission == VIPL_CHANGING) {
+        uint64_t now = vipl_now_ns();
+        worker->changing_ns = worker->changing_ns == 0 ? now : worker->changing_ns;
+        if (now - worker->changing_ns < CHANGE_NS) {
+            vipl_poll(NULL, 0, 1, NULL);
+            return VIP_INTERRUPTED;
+        }
+        vipl_server_rights_log_refusal(worker->client->number);
+    }
+    worker->changing_ns = 0;
+    return VIP_ERROR_RESOURCE;
+}
+
 /* Makes the call that came through the socket, if one did, instead of that in the channel. */
 static void make_checked_call(struct worker *worker, struct vipl_call *call)
 {
     vipl_mutex_lock(&worker->client->reading);
     struct vipl_call *checked = worker->checked;
+    enum vipl_permission permission = worker->permission;
     worker->checked = NULL;
+    worker->permission = VIPL_REFUSED;
     vipl_mutex_unlock(&worker->client->reading);
-    call->rc = VIP_ERROR_RESOURCE;
     if (checked != NULL && checked->name == call->name) {
+        worker->changing_ns = 0;
         memcpy(call, checked, vipl_call_bytes(checked->name));
         vipl_server_make_call(worker->client->number, call);
+    } else {
+        call->rc = refuse(worker, permission);
     }
     vipl_free(checked);
 }
@@ -275,6 +301,8 @@ static struct worker *take_channel(struct client *client, uint32_t *number)
             worker->client = client;
             worker->channel = &server.arena->channels[i];
             worker->read = 0;
+            worker->changing_ns = 0;
+            worker->permission = VIPL_REFUSED;
             memset(worker->channel, 0, sizeof(*worker->channel));
             client->channels++;
             *number = i;
@@ -465,7 +493,8 @@ static void note_call(const struct client *client, const struct vipl_call_note *
                       const struct vipl_sender *sender)
 {
     struct vipl_call *checked = NULL;
-    if (vipl_server_rights_allow(client->number, sender)) {
+    enum vipl_permission permission = vipl_server_rights_allow(client->number, sender);
+    if (permission == VIPL_ALLOWED) {
         checked = vipl_alloc(vipl_call_bytes(note->call.name));
     }
     if (checked != NULL) {
@@ -477,6 +506,7 @@ static void note_call(const struct client *client, const struct vipl_call_note *
     if (worker != NULL && worker->taken && worker->client == client) {
         struct vipl_call *former = worker->checked;
         worker->checked = checked;
+        worker->permission = permission;
         checked = former;
     }
     vipl_mutex_unlock(&server.lock);

@@ -92,6 +92,24 @@ void become_nobody()
     EXPECT(setgroups(0, nullptr) == 0 && setgid(kNobody) == 0 && setuid(kNobody) == 0);
 }
 
+/** This thread alone: the C library's calls would take all others along. */
+void become_nobody_alone()
+{
+    EXPECT(syscall(SYS_setgroups, 0, nullptr) == 0 &&
+           syscall(SYS_setresgid, kNobody, kNobody, kNobody) == 0 &&
+           syscall(SYS_setresuid, kNobody, kNobody, kNobody) == 0);
+}
+
+void await_more(const std::atomic<unsigned> &calls, unsigned more)
+{
+    const unsigned all = calls + more;
+    const unsigned long long end = now_ms() + patience();
+    while (calls < all) {
+        EXPECT(now_ms() < end);
+        give_way();
+    }
+}
+
 /** Whether all of a process's threads are that user, group, and nothing else. */
 bool is_nobody(pid_t process)
 {
@@ -228,6 +246,64 @@ TWO_PROCESS_CASE("the server drops its rights with the last of its processes, wh
         expect_nobody(process);
         waiting.get();
         shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("a call is served while its process becomes another user, one thread after the other",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        SharedPair shared;
+        std::future<void> waiting;
+        begin_call(waiting, [&] {
+            become_nobody_alone();
+            REQUIRE_RC(VIP_TIMEOUT, wait_undisturbed(shared, 0));
+        });
+        become_nobody_alone();
+        waiting.get();
+    },
+};
+
+TWO_PROCESS_CASE("calls are served at each step by which their process becomes another user",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        for (int round = 0; round < 10; ++round) {
+            Fork child([&] {
+                SharedPair shared;
+                std::atomic<unsigned> calls{0};
+                std::atomic<bool> over{false};
+                std::future<void> caller = std::async(std::launch::async, [&] {
+                    for (; !over; ++calls) {
+                        REQUIRE_RC(VIP_TIMEOUT, wait_undisturbed(shared, 0));
+                    }
+                });
+                await_more(calls, 1);
+                EXPECT(setgroups(0, nullptr) == 0);
+                await_more(calls, 1);
+                EXPECT(setgid(kNobody) == 0 && setuid(kNobody) == 0);
+                await_more(calls, 2);
+                over = true;
+                caller.get();
+            });
+            child.finish();
+        }
+    },
+};
+
+TWO_PROCESS_CASE("a thread that is another user than its process is refused, after a while",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        SharedPair shared;
+        std::async(std::launch::async, [&] {
+            become_nobody_alone();
+            REQUIRE_RC(VIP_ERROR_RESOURCE, wait_undisturbed(shared, 0));
+        }).get();
+        REQUIRE_RC(VIP_TIMEOUT, wait_undisturbed(shared, 0));
     },
 };
 
