@@ -255,11 +255,13 @@ TWO_PROCESS_CASE("a call is served while its process becomes another user, one t
     [](Peer &) {
         expect_root();
         SharedPair shared;
-        std::future<void> waiting;
-        begin_call(waiting, [&] {
+        std::promise<std::string> changed;
+        std::future<void> waiting = std::async(std::launch::async, [&] {
             become_nobody_alone();
+            changed.set_value(this_task());
             REQUIRE_RC(VIP_TIMEOUT, wait_undisturbed(shared, 0));
         });
+        await_state(changed.get_future().get(), 'S'); // it asks again and again
         become_nobody_alone();
         waiting.get();
     },
