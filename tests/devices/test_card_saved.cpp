@@ -46,8 +46,9 @@ struct Area {
         rnic_card_init(&made, at(), &config, &host, nullptr);
         const rnic_run &last = rnic_layout_state.runs[rnic_layout_state.count - 1];
         REQUIRE(last.width == 8);
-        std::vector<std::uint64_t> begins(last.count);
-        std::memcpy(begins.data(), at() + rnic_layout_state.bytes - 8 * begins.size(), 8 * begins.size());
+        std::vector<std::uint64_t> words(last.count);
+        std::memcpy(words.data(), at() + rnic_layout_state.bytes - 8 * words.size(), 8 * words.size());
+        std::vector<std::size_t> begins(words.begin(), words.end());
         std::sort(begins.begin(), begins.end());
         REQUIRE(begins.back() < size());
         REQUIRE(begins.front() > rnic_layout_state.bytes);
@@ -60,7 +61,7 @@ struct Area {
     }
     static std::size_t whole(std::size_t count) { return (count + kLine - 1) / kLine * kLine; }
     /** No table of rows is among them. */
-    void check_last_parts(const std::vector<std::uint64_t> &begins) const
+    void check_last_parts(const std::vector<std::size_t> &begins) const
     {
         efe_config efe{};
         efe.functions = config.functions;
