@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Whole frames, as datagrams between hosts, on a network interface, and through a virtual
  * interface. */
+#include <net/ethernet.h> /* before the kernel's headers, which leave out what musl's have defined */
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
-#include <net/ethernet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
