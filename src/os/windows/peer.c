@@ -160,6 +160,13 @@ static bool copy_pieces(HANDLE process, struct rest here, struct rest there, siz
     return bytes == 0;
 }
 
+/* The memory of a process that ends is gone, and its mark with it, before its handle tells. */
+static bool is_ending(const struct known *known)
+{
+    return WaitForSingleObject(known->handle, 0) == WAIT_OBJECT_0 ||
+           check_mark(known->handle, &known->peer.mark) != 0;
+}
+
 /* The first piece of each list is the mark's, which this system does not need in each call. */
 static int copy_lists(const struct vipl_peer *peer, const struct vipl_iov *local, unsigned locals,
                       const struct vipl_iov *remote, unsigned remotes, size_t bytes, copy_piece *copy)
@@ -172,7 +179,7 @@ static int copy_lists(const struct vipl_peer *peer, const struct vipl_iov *local
     struct rest here = {local + 1, locals - 1, 0};
     struct rest there = {remote + 1, remotes - 1, 0};
     error = copy_pieces(known->handle, here, there, bytes, copy) ? 0 : EFAULT;
-    if ((error != 0 || bytes == 0) && WaitForSingleObject(known->handle, 0) == WAIT_OBJECT_0) {
+    if ((error != 0 || bytes == 0) && is_ending(known)) {
         replace(peer, known, NULL);
         error = ESRCH;
     }
