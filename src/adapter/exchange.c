@@ -26,7 +26,7 @@ static int send_command(struct rnic_function *f)
                                 (uint32_t)sizeof(message) + data_bytes, 0, 0};
     vfu_header_write(message, &header);
     vfu_dma_write(message + VFU_HEADER_BYTES, &(struct vfu_dma){x->iova, x->bytes});
-    return vfu_channel_send(&f->channel, message, sizeof(message), x->data, data_bytes, NULL, 0);
+    return vipl_framer_send(&f->channel, message, sizeof(message), x->data, data_bytes, NULL, 0);
 }
 
 /* Nothing has come: waits for more; `ms` are left. */

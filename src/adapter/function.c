@@ -94,7 +94,7 @@ static void forget_program(struct rnic_function *f)
         vipl_pollset_remove(&f->adapter->set, f->process);
         vipl_fd_close(f->process);
     }
-    vfu_channel_close(&f->channel);
+    vipl_framer_close(&f->channel);
     vipl_shm_release(&f->bar2);
     vipl_shm_release(&f->bar4);
     vipl_free(f->kept);

@@ -53,7 +53,7 @@ struct rnic_function {
     struct rnic_source process_source;
     struct rnic_adapter *adapter; /* constant */
     unsigned number;              /* constant */
-    struct vfu_channel channel;   /* fd -1: the function has no program */
+    struct vipl_framer channel;   /* fd -1: the function has no program */
     /* becomes readable when the program has ended; -1: the system has no such descriptors */
     int process;
     struct vipl_shm bar2;

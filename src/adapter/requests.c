@@ -37,7 +37,7 @@ static int send_reply(struct rnic_function *f, const struct vfu_header *to, int 
     }
     vfu_header_write(message, &header);
     memcpy(message + VFU_HEADER_BYTES, reply->payload, bytes - VFU_HEADER_BYTES);
-    return vfu_channel_send(&f->channel, message, bytes, reply->data, data_bytes, &reply->fd,
+    return vipl_framer_send(&f->channel, message, bytes, reply->data, data_bytes, &reply->fd,
                             error == 0 && reply->fd >= 0 ? 1 : 0);
 }
 
@@ -128,7 +128,7 @@ static void set_event(struct rnic_function *f, uint32_t vector, int fd)
 /* As many descriptors as vectors, or none: then these have no event any more. */
 static int set_events(struct rnic_function *f, const struct vfu_irq_set *set)
 {
-    struct vfu_channel *channel = &f->channel;
+    struct vipl_framer *channel = &f->channel;
     if (channel->fd_count != 0 && channel->fd_count != set->count) {
         return EINVAL;
     }
@@ -377,7 +377,7 @@ int rnic_request_serve(struct rnic_function *function, bool in_card)
 {
     struct vfu_message message;
     /* a program that takes no replies is not served */
-    int error = vfu_channel_flush(&function->channel);
+    int error = vipl_framer_flush(&function->channel);
     error = error == 0 ? vfu_channel_receive(&function->channel, &message) : error;
     if (error != 0) {
         return error;
@@ -387,7 +387,7 @@ int rnic_request_serve(struct rnic_function *function, bool in_card)
             : type == 0       ? serve_command(function, &message, in_card)
                               : EPROTO;
     if (error != EBUSY) {
-        vfu_channel_next(&function->channel);
+        vipl_framer_next(&function->channel);
     }
     return error;
 }

@@ -51,7 +51,7 @@ enum vipl_lock_rank {
     VIPL_RANK_SERVICE,    /* service.h: events waiting for the callback thread */
     VIPL_RANK_WAIT,       /* wait.h: the sleeping threads of a NIC handle */
     VIPL_RANK_PCI,        /* vfio_user/client.h: one request of a card's function at a time */
-    VIPL_RANK_IOVA,       /* pci_vfio_user.c: the memory that an adapter may ask for */
+    VIPL_RANK_IOVA,       /* backends/rnic/pci/maps.h: the memory that a card may ask for */
     VIPL_RANK_HANDLE,     /* handle.h: free slots of the handle table */
     VIPL_RANK_POOL,       /* pool.h: free objects */
     VIPL_RANK_LOG         /* log.h */

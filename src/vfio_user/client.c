@@ -40,7 +40,7 @@ static int hang_up(struct vfu_client *c)
 static int flush_requests(struct vfu_client *c, uint64_t deadline)
 {
     int error;
-    while ((error = vfu_channel_flush(&c->channel)) == EAGAIN && vipl_ms_left(deadline) > 0) {
+    while ((error = vipl_framer_flush(&c->channel)) == EAGAIN && vipl_ms_left(deadline) > 0) {
         (void)vipl_poll(NULL, 0, ROOM_MS, NULL);
     }
     return error == 0 ? 0 : hang_up(c);
@@ -56,7 +56,7 @@ static int send_vfu_message(struct vfu_client *c, const struct vfu_header *heade
     if (r->bytes > 0) {
         memcpy(message + VFU_HEADER_BYTES, r->payload, r->bytes);
     }
-    int error = vfu_channel_send(&c->channel, message, VFU_HEADER_BYTES + r->bytes, data, data_bytes, r->pass,
+    int error = vipl_framer_send(&c->channel, message, VFU_HEADER_BYTES + r->bytes, data, data_bytes, r->pass,
                                  r->count);
     return error == 0 ? flush_requests(c, vipl_deadline(VFU_PATIENCE_MS)) : hang_up(c);
 }
@@ -141,7 +141,7 @@ static int take_message(struct vfu_client *c, const struct vfu_request *r, bool 
     } else {
         result = replies ? hang_up(c) : answer_server(c, &m);
     }
-    vfu_channel_next(&c->channel);
+    vipl_framer_next(&c->channel);
     return result;
 }
 
@@ -276,7 +276,7 @@ int vfu_client_open(struct vfu_client *client, int fd, vfu_client_dma *dma, void
 
 void vfu_client_close(struct vfu_client *client)
 {
-    vfu_channel_close(&client->channel);
+    vipl_framer_close(&client->channel);
     vipl_free(client->data);
     client->data = NULL;
 }

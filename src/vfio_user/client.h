@@ -22,7 +22,7 @@ typedef int vfu_client_dma(void *context, const struct vfu_dma *dma, void *data,
 struct vfu_client {
     /* rank VIPL_RANK_PCI; guards the other fields */
     struct vipl_mutex lock;
-    struct vfu_channel channel;     /* the descriptor is constant */
+    struct vipl_framer channel;     /* the descriptor is constant */
     uint16_t id;                    /* of the last request */
     uint32_t gone;                  /* atomic: the connection has ended */
     uint8_t *data;                  /* VFU_MAX_DATA for an answer, allocated */

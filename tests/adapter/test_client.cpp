@@ -109,7 +109,7 @@ private:
     void serve()
     {
         int fd = -1;
-        vfu_channel channel;
+        vipl_framer channel;
         vfu_message m;
         if (vipl_poll(&listener_, 1, wait_ms(), nullptr) != 0 || vipl_local_accept(listener_, &fd) != 0 ||
             vfu_channel_open(&channel, fd) != 0) {
@@ -122,13 +122,13 @@ private:
                 error = vipl_poll(&channel.fd, 1, wait_ms(), nullptr);
             } else if (error == 0) {
                 reply(channel, m);
-                vfu_channel_next(&channel);
+                vipl_framer_next(&channel);
             }
         }
         saw_end = error == EPIPE;
-        vfu_channel_close(&channel);
+        vipl_framer_close(&channel);
     }
-    void reply(vfu_channel &channel, const vfu_message &m)
+    void reply(vipl_framer &channel, const vfu_message &m)
     {
         std::uint8_t bytes[VFU_HEADER_BYTES + 512] = {};
         size_t length = VFU_HEADER_BYTES + m.bytes;
@@ -144,7 +144,7 @@ private:
                                    m.header.command, static_cast<std::uint32_t>(length), VFU_REPLY, 0};
         vfu_header_write(bytes, &header);
         if ((m.header.flags & VFU_NO_REPLY) == 0) {
-            (void)vfu_channel_send(&channel, bytes, length, nullptr, 0, nullptr, 0);
+            (void)vipl_framer_send(&channel, bytes, length, nullptr, 0, nullptr, 0);
         }
     }
 

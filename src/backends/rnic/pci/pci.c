@@ -9,6 +9,13 @@
 
 static const uint64_t RESET_NS = UINT64_C(200000000); /* the data sheet promises half of that */
 enum { FREE_TRIES = 100, FREE_MS = 10 };
+enum {
+    CAPABILITIES = 0x34, /* in configuration space */
+    MAX_CAPABILITIES = 48,
+    MSIX = 0x11,
+    MSIX_CONTROL = 2, /* of the capability */
+    MSIX_ENABLE = 0x8000
+};
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
 
 int rnic_pci_open(const char *device, struct rnic_pci **out)
@@ -37,6 +44,19 @@ int rnic_pci_reset_by_register(struct rnic_pci *pci)
         if (vipl_now_ns() > end) {
             return ETIMEDOUT;
         }
+    }
+}
+
+void rnic_pci_enable_msix(struct rnic_pci *pci)
+{
+    uint32_t at = pci->ops->config_read(pci, CAPABILITIES, 1);
+    for (unsigned i = 0; i < MAX_CAPABILITIES && at != 0 && at < UINT8_MAX; i++) {
+        if (pci->ops->config_read(pci, at, 1) == MSIX) {
+            pci->ops->config_write(pci, at + MSIX_CONTROL, 2,
+                                   pci->ops->config_read(pci, at + MSIX_CONTROL, 2) | MSIX_ENABLE);
+            return;
+        }
+        at = pci->ops->config_read(pci, at + 1, 1);
     }
 }
 

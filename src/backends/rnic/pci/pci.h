@@ -111,6 +111,10 @@ struct rnic_pci_ops {
  * tenth of a second. ENODEV: the card is gone. ETIMEDOUT: the card does not become ready. */
 int rnic_pci_reset_by_register(struct rnic_pci *pci);
 
+/* Switches MSI-X on, which is off after each reset, in the capability that configuration space
+ * lists. The vectors stay masked. */
+void rnic_pci_enable_msix(struct rnic_pci *pci);
+
 /*
  * Called when another process has the function. That process may have just ended, and the system
  * may still be resetting its function. Returns true after a pause: the caller tries again. Returns

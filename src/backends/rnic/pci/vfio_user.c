@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/pci/iova.h"
+#include "backends/rnic/pci/maps.h"
 #include "backends/rnic/pci/pci.h"
 #include "backends/rnic/pci/start.h"
 #include "base/deadline.h"
@@ -29,22 +29,13 @@ enum {
     COOKIE_BYTES = 8,
     CHECK_MS = 10,
     ATTEMPTS = 5,
-    PAGE = 65536,
-    MAX_PARTS = 16,      /* of a mapping that the adapter reaches by itself; the rest it asks for */
-    CAPABILITIES = 0x34, /* in configuration space */
-    MAX_CAPABILITIES = 48,
-    MSIX = 0x11,
-    MSIX_CONTROL = 2, /* of the capability */
-    MSIX_ENABLE = 0x8000
+    MAX_PARTS = 16 /* of a mapping that the adapter reaches by itself; the rest it asks for */
 };
 
 struct function {
     struct rnic_pci pci;
     struct vfu_client client;
-    struct rnic_iova iova;
-    /* rank VIPL_RANK_IOVA; may be taken under the client's lock */
-    struct vipl_mutex maps_lock;
-    struct vipl_ranges maps; /* struct mapping; guarded by maps_lock */
+    struct rnic_maps maps; /* what the adapter may ask for */
     /* constant once it is open, as all that follows but the last */
     struct vipl_shm bar2;
     struct vipl_shm bar4;             /* device memory; base NULL: there is none */
@@ -57,13 +48,6 @@ struct function {
     uint32_t has_thread;              /* atomic; set under thread_lock */
     struct vipl_mutex thread_lock;    /* rank VIPL_RANK_RNIC_PCI: one thread is started */
     uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
-};
-
-/* Memory that the card may access. */
-struct mapping {
-    struct vipl_range range; /* by its IOVA */
-    uint8_t *memory;
-    unsigned access;
 };
 
 static struct function *function_of(struct rnic_pci *pci)
@@ -121,26 +105,12 @@ static void vfio_user_config_write(struct rnic_pci *pci, uint32_t offset, unsign
     write_region(function_of(pci), VFU_REGION_CONFIG, offset, bytes, value);
 }
 
-/* The adapter opens vectors that have descriptors; MSI-X itself is off after each reset. */
-static void enable_msix(struct rnic_pci *pci)
-{
-    uint32_t at = vfio_user_config_read(pci, CAPABILITIES, 1);
-    for (unsigned i = 0; i < MAX_CAPABILITIES && at != 0 && at < UINT8_MAX; i++) {
-        if (vfio_user_config_read(pci, at, 1) == MSIX) {
-            vfio_user_config_write(pci, at + MSIX_CONTROL, 2,
-                                   vfio_user_config_read(pci, at + MSIX_CONTROL, 2) | MSIX_ENABLE);
-            return;
-        }
-        at = vfio_user_config_read(pci, at + 1, 1);
-    }
-}
-
 static int vfio_user_reset(struct rnic_pci *pci)
 {
     struct vfu_request request = {.command = VFU_RESET};
     int error = vfu_client_ask(&function_of(pci)->client, &request);
     if (error == 0) {
-        enable_msix(pci);
+        rnic_pci_enable_msix(pci); /* the adapter itself opens the vectors that have descriptors */
     }
     return error;
 }
@@ -157,72 +127,6 @@ static int send_map(struct function *f, const struct vfu_dma_map *map, const int
                                   .count = fd == NULL ? 0 : 1};
     vfu_dma_map_write(payload, map);
     return vfu_client_ask(&f->client, &request);
-}
-
-static int take_addresses(struct function *f, const void *memory, size_t bytes, uint64_t *iova)
-{
-    /* a multiple of every system's page */
-    uint64_t align = bytes >= RNIC_PCI_SLAB_BYTES ? RNIC_PCI_SLAB_BYTES : PAGE;
-    uint64_t lead = (uintptr_t)memory % align;
-    uint64_t first;
-    int error =
-        bytes == 0 || bytes > SIZE_MAX / 2 ? EINVAL : rnic_iova_take(&f->iova, lead + bytes, align, &first);
-    if (error == 0) {
-        *iova = first + lead;
-    }
-    return error;
-}
-
-static void give_addresses(struct function *f, uint64_t iova, size_t bytes)
-{
-    uint64_t align = bytes >= RNIC_PCI_SLAB_BYTES ? RNIC_PCI_SLAB_BYTES : PAGE;
-    rnic_iova_give(&f->iova, iova / align * align);
-}
-
-static int remember(struct function *f, uint64_t iova, void *memory, size_t bytes, unsigned access)
-{
-    struct mapping *made = vipl_zalloc(sizeof(*made));
-    if (made == NULL) {
-        return ENOMEM;
-    }
-    made->range.first = iova;
-    made->range.last = iova + (bytes - 1);
-    made->memory = memory;
-    made->access = access;
-    vipl_mutex_lock(&f->maps_lock);
-    vipl_ranges_add(&f->maps, &made->range); /* its addresses are its own */
-    vipl_mutex_unlock(&f->maps_lock);
-    return 0;
-}
-
-static struct mapping *mapping_at(const struct function *f, uint64_t iova)
-{
-    struct vipl_range *range = vipl_ranges_at_or_after(&f->maps, iova);
-    return range == NULL || range->first > iova ? NULL : VIPL_CONTAINER(range, struct mapping, range);
-}
-
-static void forget_mapping(struct function *f, uint64_t iova)
-{
-    vipl_mutex_lock(&f->maps_lock);
-    struct mapping *found = mapping_at(f, iova);
-    if (found != NULL) {
-        vipl_ranges_remove(&f->maps, &found->range);
-    }
-    vipl_mutex_unlock(&f->maps_lock);
-    vipl_free(found);
-}
-
-/* Returns the memory of an access; NULL: some of it is not mapped for this access. */
-static void *find_mapped_memory(struct function *f, const struct vfu_dma *dma, unsigned access)
-{
-    void *found = NULL;
-    vipl_mutex_lock(&f->maps_lock);
-    const struct mapping *m = mapping_at(f, dma->address);
-    if (m != NULL && (m->access & access) != 0 && dma->bytes <= m->range.last - dma->address + 1) {
-        found = m->memory + (dma->address - m->range.first);
-    }
-    vipl_mutex_unlock(&f->maps_lock);
-    return found;
 }
 
 /* --- the thread that serves the adapter's requests --- */
@@ -319,21 +223,19 @@ static int map_for_card(struct function *f, void *address, size_t bytes, unsigne
                         uint64_t *iova)
 {
     struct vfu_dma_map map = {access & (VFU_DMA_READABLE | VFU_DMA_WRITEABLE), 0, 0, bytes};
-    int error = take_addresses(f, address, bytes, &map.address);
+    int error = rnic_maps_add(&f->maps, address, bytes, access, fd != NULL, &map.address);
     if (error != 0) {
         return error;
     }
-    error = remember(f, map.address, address, bytes, access);
-    if (error == 0 && fd != NULL) {
+    if (fd != NULL) {
         error = send_map(f, &map, fd);
-    } else if (error == 0) {
+    } else {
         map.offset = (uintptr_t)address;
         error = send_parts(f, &map);
     }
     if (error != 0) {
         send_unmap(f, map.address, bytes);
-        forget_mapping(f, map.address);
-        give_addresses(f, map.address, bytes);
+        rnic_maps_remove(&f->maps, map.address, bytes);
         return error;
     }
     *iova = map.address;
@@ -349,8 +251,7 @@ static void vfio_user_unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 {
     struct function *f = function_of(pci);
     send_unmap(f, iova, bytes);
-    forget_mapping(f, iova);
-    give_addresses(f, iova, bytes);
+    rnic_maps_remove(&f->maps, iova, bytes);
 }
 
 static int make_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
@@ -396,14 +297,16 @@ static int list_pages(struct rnic_pci *pci, const void *address, size_t bytes, u
 static int access_memory(void *context, const struct vfu_dma *dma, void *data, bool is_write)
 {
     struct function *f = context;
-    void *at = find_mapped_memory(f, dma, is_write ? RNIC_PCI_WRITE : RNIC_PCI_READ);
+    const struct rnic_mapping *held;
+    uint8_t *at =
+        rnic_maps_hold(&f->maps, dma->address, dma->bytes, is_write ? RNIC_PCI_WRITE : RNIC_PCI_READ, &held);
     if (at == NULL) {
         return EFAULT;
     }
-    if (is_write) {
-        return vipl_iov_put_checked(at, data, dma->bytes) ? 0 : EFAULT;
-    }
-    return vipl_copy_checked(data, at, dma->bytes);
+    int error = is_write ? (vipl_iov_put_checked(at, data, dma->bytes) ? 0 : EFAULT)
+                         : vipl_copy_checked(data, at, dma->bytes);
+    rnic_maps_release(&f->maps);
+    return error;
 }
 
 /* Tests whether the adapter sees this process's memory through its descriptor as the process
@@ -417,7 +320,8 @@ static bool prove_memory(struct function *f)
         vipl_own_memory(&fd) != 0) {
         return false;
     }
-    bool proven = take_addresses(f, f->cookie, sizeof(f->cookie), &map.address) == 0; /* it stays */
+    bool proven = rnic_maps_add(&f->maps, f->cookie, sizeof(f->cookie), RNIC_PCI_READ | RNIC_PCI_WRITE, false,
+                                &map.address) == 0; /* it stays */
     proven = proven && send_map(f, &map, &fd) == 0;
     vipl_fd_close(fd);
     for (int i = 0; i < COOKIE_BYTES; i++) {
@@ -502,10 +406,7 @@ static void close_function(struct function *f)
     for (unsigned i = 0; i < RNIC_VECTORS && f->generation == vipl_fork_generation(); i++) {
         vipl_fd_close(f->events[i]);
     }
-    while (f->maps.root != NULL) {
-        forget_mapping(f, f->maps.root->first);
-    }
-    rnic_iova_fini(&f->iova);
+    rnic_maps_fini(&f->maps);
     vipl_free(f);
 }
 
@@ -595,7 +496,6 @@ static void find_way(struct function *f)
 
 static int set_up_function(struct function *f, int fd)
 {
-    static const struct vipl_span all = {UINT64_C(1) << 32, (UINT64_C(1) << 48) - 1};
     f->pci.ops = &ops;
     f->pci.linear = true;
     f->pci.tells_end = true;
@@ -606,10 +506,8 @@ static int set_up_function(struct function *f, int fd)
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
         f->events[i] = -1;
     }
-    rnic_iova_init(&f->iova, &all, 1);
-    vipl_mutex_init(&f->maps_lock, VIPL_RANK_IOVA);
+    rnic_maps_init(&f->maps);
     vipl_mutex_init(&f->thread_lock, VIPL_RANK_RNIC_PCI);
-    vipl_ranges_init(&f->maps);
     int error = vfu_client_open(&f->client, fd, access_memory, f);
     error = error == 0 ? map_bars(f) : error;
     error = error == 0 ? open_events(f) : error;
