@@ -148,7 +148,7 @@ endfunction()
 # driver: libvipldm has these, and nothing of the VI Architecture.
 function(vipl_layer folder)
     set(target vipl_objects)
-    if(folder MATCHES "^src/(base|iwarp|os|start|vfio_user)(/|$)")
+    if(folder MATCHES "^src/(base|bus|iwarp|os|start|vfio_user)(/|$)")
         set(target vipl_driver_objects)
     endif()
     list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)

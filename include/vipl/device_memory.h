@@ -15,8 +15,8 @@
  *  |        | `rnic:DEVICE`, a raw queue pair of the RDMA card          |
  *
  * DEVICE is what stands behind `rnic:` in the name of a device of VIPL: `inproc`, `socket:PATH`,
- * `pci:ADDRESS`. The library needs nothing of libvipl: it has the driver of the card in it, and
- * the driver's settings (VIPL_RNIC and others).
+ * `bus:PATH`, `pci:ADDRESS`. The library needs nothing of libvipl: it has the driver of the card
+ * in it, and the driver's settings (VIPL_RNIC and others).
  *
  * A function that returns int returns 0, or an errno value and a text that says what is wrong. One
  * thread at a time may use one object. No function is for signal handlers.

@@ -47,7 +47,13 @@ static bool program_is_gone(void *context, unsigned fn)
 static void interrupt(void *context, unsigned fn, unsigned vector)
 {
     struct rnic_function *f = function_of(context, fn);
-    if (vector < RNIC_VECTORS && f->events[vector] >= 0) {
+    if (vector >= RNIC_VECTORS || f->channel.fd < 0) {
+        return;
+    }
+    if (f->protocol->interrupt != NULL) {
+        f->is_over = f->protocol->interrupt(f, vector) != 0 || f->is_over;
+        f->adapter->has_held_back = true; /* the message, or the end of the connection */
+    } else if (f->events[vector] >= 0) {
         vipl_event_signal(f->events[vector]);
     }
 }
@@ -160,7 +166,10 @@ static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *c
     if (address.has_mac && !config->has_mac) {
         memcpy(a->config.mac, address.mac, sizeof(a->config.mac));
     } else if (!config->has_mac) {
-        rnic_mac_choose(config->socket != NULL ? config->socket : config->folder, a->config.mac);
+        rnic_mac_choose(config->socket != NULL   ? config->socket
+                        : config->folder != NULL ? config->folder
+                                                 : config->bus,
+                        a->config.mac);
     }
     if (address.mtu != 0 && (!config->has_mtu || address.mtu < a->config.mtu)) {
         a->config.mtu = address.mtu < RNIC_MIN_MTU    ? RNIC_MIN_MTU
@@ -209,7 +218,7 @@ static int make_functions(struct rnic_adapter *a, bool fixed)
     for (unsigned i = 0; i < count; i++) {
         rnic_function_init(&a->functions[i], a, i);
         if (fixed) {
-            rnic_listener_init(&a->fixed[i], a, &a->functions[i]);
+            rnic_listener_init(&a->fixed[i], a, &rnic_vfio_user_protocol, &a->functions[i]);
         }
     }
     return 0;
@@ -235,6 +244,10 @@ static int open_sockets(struct rnic_adapter *a, const struct rnic_adapter_config
         int length = snprintf(path, sizeof(path), "%s/fn-%u.sock", config->folder, i);
         snprintf(what, size, "%s/fn-%u.sock", config->folder, i);
         error = length < (int)sizeof(path) ? rnic_listener_open(&a->fixed[i], path) : ENAMETOOLONG;
+    }
+    if (error == 0 && config->bus != NULL) {
+        snprintf(what, size, "%s", config->bus);
+        error = rnic_listener_open(&a->bus, config->bus);
     }
     return error == EADDRINUSE ? EALREADY : error; /* a port can be in use too, and is no adapter */
 }
@@ -291,7 +304,8 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
     a->end.generation = vipl_fork_generation();
     a->used_at = vipl_now_ns();
     rnic_clock_init(&a->clock, a->used_at);
-    rnic_listener_init(&a->pool, a, NULL);
+    rnic_listener_init(&a->pool, a, &rnic_vfio_user_protocol, NULL);
+    rnic_listener_init(&a->bus, a, &rnic_bus_protocol, NULL);
     rnic_stats_init(&a->stats, a);
     int result = set_up(a, config, error, size);
     if (result != 0) {
@@ -306,6 +320,7 @@ void rnic_adapter_destroy(struct rnic_adapter *adapter)
 {
     rnic_listener_close(&adapter->stats);
     rnic_listener_close(&adapter->pool);
+    rnic_listener_close(&adapter->bus);
     for (unsigned i = 0; adapter->functions != NULL && i < adapter->config.functions; i++) {
         if (adapter->fixed != NULL) {
             rnic_listener_close(&adapter->fixed[i]);
@@ -358,6 +373,7 @@ static void listen_again(struct rnic_adapter *a)
     }
     a->is_deaf = false;
     rnic_listener_resume(&a->pool);
+    rnic_listener_resume(&a->bus);
     rnic_listener_resume(&a->stats);
     for (unsigned i = 0; a->fixed != NULL && i < a->config.functions; i++) {
         rnic_listener_resume(&a->fixed[i]);

@@ -26,6 +26,9 @@ struct rnic_adapter_config {
     const char *socket; /* path at which each connection gets the next free function; NULL: none */
     /* the folder of fn-0.sock, fn-1.sock, ..., one socket for each function; NULL: none */
     const char *folder;
+    /* path at which each connection gets the next free function and speaks the bus protocol; NULL:
+     * none */
+    const char *bus;
     const char *wire;   /* see wire.h; NULL: "switch" */
     const char *impair; /* how bad the wire is, see card.h; NULL: not at all */
     const char *faults; /* what the card does wrong, see card.h; NULL: nothing */
@@ -47,6 +50,7 @@ struct rnic_adapter {
     struct rnic_function *functions; /* config.functions of them */
     struct rnic_listener pool;
     struct rnic_listener *fixed; /* one for each function; NULL: no folder */
+    struct rnic_listener bus;
     struct rnic_listener stats;
     struct rnic_adapter_wire *wire; /* NULL: there is none */
     struct rnic_source wire_source;

@@ -69,7 +69,8 @@ static int print_stats(const struct rnic_options *options)
 static int choose_socket(struct rnic_options *options, char path[VIPL_SOCKET_PATH_BYTES])
 {
     char text[128];
-    if (options->adapter.socket != NULL || (options->adapter.folder != NULL && !options->asks_stats)) {
+    bool is_served_elsewhere = options->adapter.folder != NULL || options->adapter.bus != NULL;
+    if (options->adapter.socket != NULL || (is_served_elsewhere && !options->asks_stats)) {
         return 0;
     }
     int error = vipl_socket_path("VIPL_RNIC", "rnic.sock", path);

@@ -11,22 +11,21 @@
 #include "adapter/function.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "adapter/adapter.h"
 #include "base/deadline.h"
 
 enum { REPLY_MS = 1000, ROOM_MS = 1 };
 
-static int send_command(struct rnic_function *f)
+static bool has_answer(const struct rnic_function *f)
 {
-    struct rnic_exchange *x = &f->exchange;
-    uint8_t message[VFU_HEADER_BYTES + VFU_DMA_BYTES];
-    uint32_t data_bytes = x->is_write ? x->bytes : 0;
-    struct vfu_header header = {++x->id, x->is_write ? VFU_DMA_WRITE : VFU_DMA_READ,
-                                (uint32_t)sizeof(message) + data_bytes, 0, 0};
-    vfu_header_write(message, &header);
-    vfu_dma_write(message + VFU_HEADER_BYTES, &(struct vfu_dma){x->iova, x->bytes});
-    return vipl_framer_send(&f->channel, message, sizeof(message), x->data, data_bytes, NULL, 0);
+    return f->exchange.data == NULL;
+}
+
+static bool has_room(const struct rnic_function *f)
+{
+    return f->channel.out_bytes == 0;
 }
 
 /* Nothing has come: waits for more; `ms` are left. */
@@ -35,24 +34,42 @@ static int await_more(const struct rnic_function *f, int ms)
     if (ms == 0) {
         return ETIMEDOUT;
     }
-    bool is_behind =
-        f->channel.out_bytes > 0; /* then what is awaited is room, for which this does not look */
+    bool is_behind = !has_room(f); /* then what is awaited is room, for which this does not look */
     (void)vipl_poll(is_behind ? NULL : &f->channel.fd, is_behind ? 0 : 1, is_behind ? ROOM_MS : ms, NULL);
     return 0;
 }
 
-static int await_dma_reply(struct rnic_function *f)
+static int await(struct rnic_function *f, bool (*has_come)(const struct rnic_function *))
 {
     uint64_t deadline = vipl_deadline(REPLY_MS);
     int error = 0;
-    while (error == 0 && f->exchange.data != NULL) {
+    while (error == 0 && !has_come(f)) {
         int ms = vipl_ms_left(
             deadline); /* when that is over, one look more: the card may have been kept from it */
-        error = rnic_request_serve(f, true);
-        error = error == EAGAIN ? await_more(f, ms) : error;
-        if (error == 0 && f->exchange.data != NULL && ms == 0) {
+        error = f->protocol->serve(f, true);
+        error = error != EAGAIN ? error : has_come(f) ? 0 : await_more(f, ms);
+        if (error == 0 && !has_come(f) && ms == 0) {
             error = ETIMEDOUT; /* also for a program whose own requests never cease */
         }
+    }
+    return error;
+}
+
+/* Sends the access and awaits its end. */
+static int ask(struct rnic_function *f, const struct rnic_dma_access *access, uint32_t bytes)
+{
+    struct rnic_exchange *x = &f->exchange;
+    x->data = access->data;
+    x->iova = access->iova;
+    x->bytes = bytes;
+    x->is_write = access->is_write;
+    x->failed = false;
+    x->id++;
+    int error = f->protocol->send_dma(f);
+    error = error == 0 ? await(f, has_answer) : error;
+    if (error != 0) {
+        x->data = NULL;
+        x->late++;
     }
     return error;
 }
@@ -60,26 +77,40 @@ static int await_dma_reply(struct rnic_function *f)
 static bool exchange(struct rnic_function *f, const struct rnic_dma_access *access, uint32_t bytes)
 {
     struct rnic_exchange *x = &f->exchange;
+    x->is_silent = x->is_silent && (x->late > 0 || !has_room(f));
     if (x->is_silent || f->is_over || f->is_blocked || x->most == 0) {
         return false;
     }
-    x->data = access->data;
-    x->iova = access->iova;
-    x->bytes = bytes;
-    x->is_write = access->is_write;
-    x->failed = false;
     f->adapter->has_held_back = true; /* what comes meanwhile is done when the card has finished */
-    int error = send_command(f);
-    error = error == 0 ? await_dma_reply(f) : error;
+    int error = await(f, has_room);
+    error = error == 0 ? ask(f, access, bytes) : error;
     if (error == 0) {
         return !x->failed;
     }
-    x->data = NULL;
-    x->late++;
     x->is_silent = error == ETIMEDOUT;
     f->is_blocked = error == EBUSY;
     f->is_over = error != ETIMEDOUT && error != EBUSY;
     return false;
+}
+
+int rnic_exchange_answer(struct rnic_function *function, uint16_t id, bool failed, const uint8_t *data,
+                         size_t bytes)
+{
+    struct rnic_exchange *x = &function->exchange;
+    if (x->data == NULL || id != x->id) {
+        bool is_late = x->late > 0;
+        x->late -= is_late ? 1 : 0;
+        return is_late ? 0 : EPROTO;
+    }
+    x->failed = failed;
+    if (!failed && !x->is_write) {
+        if (bytes < x->bytes) {
+            return EPROTO;
+        }
+        memcpy(x->data, data, x->bytes);
+    }
+    x->data = NULL;
+    return 0;
 }
 
 bool rnic_function_dma(struct rnic_function *function, const struct rnic_dma_access *access)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "adapter/adapter.h"
-#include "base/little.h"
 
 enum { REQUEST_BATCH = 16, VECTOR_BYTES = 16, VECTOR_CONTROL = 12 };
 
@@ -21,21 +20,11 @@ static void close_events(struct rnic_function *f)
 /* True: nothing of it has to wait any more. */
 static bool serve_one(struct rnic_function *f)
 {
-    int error = rnic_request_serve(f, false);
+    int error = f->protocol->serve(f, false);
     f->is_blocked = error == EBUSY; /* not here: the card is not waiting */
     f->is_over = f->is_over || (error != 0 && error != EAGAIN);
     rnic_function_resume(f);
     return error == 0 && f->channel.fd >= 0;
-}
-
-/* While replies are kept, room for them is waited for, and nothing is read. */
-static void watch_for_room(struct rnic_function *f)
-{
-    bool is_behind = f->channel.out_bytes > 0;
-    if (f->channel.fd >= 0 && is_behind != f->is_behind) {
-        f->is_behind = is_behind;
-        (void)vipl_pollset_change(&f->adapter->set, f->channel.fd, &f->socket_source, !is_behind, is_behind);
-    }
 }
 
 static void socket_ready(struct rnic_source *source)
@@ -43,7 +32,6 @@ static void socket_ready(struct rnic_source *source)
     struct rnic_function *f = VIPL_CONTAINER(source, struct rnic_function, socket_source);
     for (int i = 0; i < REQUEST_BATCH && f->channel.fd >= 0 && serve_one(f); i++) {
     }
-    watch_for_room(f);
 }
 
 static void process_ready(struct rnic_source *source)
@@ -101,9 +89,10 @@ static void forget_program(struct rnic_function *f)
     rnic_function_init(f, f->adapter, f->number);
 }
 
-int rnic_function_attach(struct rnic_function *function, int fd)
+int rnic_function_attach(struct rnic_function *function, const struct rnic_protocol *protocol, int fd)
 {
-    int error = vfu_channel_open(&function->channel, fd);
+    int error = protocol->open(&function->channel, fd);
+    function->protocol = protocol;
     function->kept = vipl_alloc(RNIC_MAX_KEPT * sizeof(*function->kept));
     error = error == 0 && function->kept == NULL ? ENOMEM : error;
     error = error == 0 ? vipl_shm_create_sparse(&function->bar2, "rnic-doorbells", RNIC_BAR2_BYTES) : error;
@@ -144,12 +133,13 @@ void rnic_function_reset(struct rnic_function *function)
 
 /*
  * A program that has events for vectors keeps their table itself, as QEMU does for its guest: that
- * is never stored to here. To the card a vector is masked that has no event.
+ * is never stored to here. To the card a vector is masked that has no event. A program that is sent
+ * a message for each interrupt stores to the card's table.
  */
 static void mask_vectors(struct rnic_function *f)
 {
     struct rnic_card *card = &f->adapter->card;
-    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+    for (unsigned i = 0; f->protocol->interrupt == NULL && i < RNIC_VECTORS; i++) {
         uint64_t control = RNIC_MSIX_TABLE + i * VECTOR_BYTES + VECTOR_CONTROL;
         uint64_t mask = f->events[i] >= 0 ? 0 : 1;
         if (rnic_card_bar_read(card, f->number, 0, control, 4) != mask) {
@@ -158,38 +148,44 @@ static void mask_vectors(struct rnic_function *f)
     }
 }
 
-/* While the first one is made, others may come. */
-static void make_stores(struct rnic_function *f)
+/* Takes the message again that had to wait, or what was set aside of it. */
+static void take_again(struct rnic_function *f)
 {
-    while (f->kept_count > 0) {
-        struct rnic_kept_write kept = f->kept[f->first_kept];
-        struct vfu_access access = {kept.offset, kept.region, kept.bytes};
-        uint8_t bytes[RNIC_KEPT_BYTES];
-        vipl_put_little(bytes, kept.value, kept.bytes);
-        f->first_kept = (f->first_kept + 1) % RNIC_MAX_KEPT;
-        f->kept_count--;
-        rnic_access_write(f, &access, bytes);
-        /* a reset, perhaps */
-        f->vectors_changed = f->vectors_changed || access.region == VFU_REGION_CONFIG;
+    int error = 0;
+    if (f->is_blocked && !f->is_over) {
+        error = f->protocol->serve(f, false);
+        f->is_blocked = error == EBUSY;
+    }
+    if (error == 0 && !f->is_over && f->protocol != NULL && f->protocol->resume != NULL) {
+        error = f->protocol->resume(f);
+    }
+    f->is_over = f->is_over || (error != 0 && error != EAGAIN && error != EBUSY);
+}
+
+/* While messages are kept, room for them is waited for, and with vfio-user nothing is read. */
+static void watch_for_room(struct rnic_function *f)
+{
+    bool is_behind = f->channel.out_bytes > 0;
+    if (f->channel.fd >= 0 && is_behind != f->is_behind) {
+        f->is_behind = is_behind;
+        (void)vipl_pollset_change(&f->adapter->set, f->channel.fd, &f->socket_source,
+                                  !is_behind || f->protocol->reads_while_behind, is_behind);
     }
 }
 
 void rnic_function_resume(struct rnic_function *function)
 {
     do {
-        make_stores(function);
+        rnic_stores_make(function);
         if (function->vectors_changed) {
             function->vectors_changed = false;
             mask_vectors(function);
         }
-        if (function->is_blocked && !function->is_over) {
-            int error = rnic_request_serve(function, false);
-            function->is_blocked = error == EBUSY;
-            function->is_over = function->is_over || (error != 0 && error != EAGAIN && error != EBUSY);
-        }
+        take_again(function);
     } while (function->kept_count > 0 || function->vectors_changed ||
              (function->is_blocked && !function->is_over));
     if (function->is_over) {
         rnic_function_detach(function);
     }
+    watch_for_room(function);
 }

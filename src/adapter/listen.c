@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accepts programs. A program for which there is no function is sent an error reply without having
- * made a request, and is disconnected. */
+/* Accepts programs. A program for which there is no function is told so, and disconnected. */
 #include "adapter/listen.h"
 
 #include <errno.h>
@@ -31,23 +30,13 @@ static struct rnic_function *free_function(struct rnic_adapter *a)
     return NULL;
 }
 
-static void refuse_program(int fd)
-{
-    uint8_t message[VFU_HEADER_BYTES];
-    size_t sent;
-    struct vfu_header header = {0, VFU_VERSION, sizeof(message), VFU_REPLY | VFU_ERROR, EBUSY};
-    vfu_header_write(message, &header);
-    (void)vipl_unix_send(fd, message, sizeof(message), NULL, 0, &sent);
-    vipl_fd_close(fd);
-}
-
 static void give_function(struct rnic_listener *l, int fd)
 {
     struct rnic_function *f = l->function != NULL ? l->function : free_function(l->adapter);
     if (f == NULL || !is_free(f)) {
-        refuse_program(fd);
+        l->protocol->refuse(fd);
     } else {
-        (void)rnic_function_attach(f, fd); /* else the program sees its connection end */
+        (void)rnic_function_attach(f, l->protocol, fd); /* else the program sees its connection end */
     }
 }
 
@@ -76,9 +65,10 @@ void rnic_listener_init_for(struct rnic_listener *listener, struct rnic_adapter 
 }
 
 void rnic_listener_init(struct rnic_listener *listener, struct rnic_adapter *adapter,
-                        struct rnic_function *function)
+                        const struct rnic_protocol *protocol, struct rnic_function *function)
 {
     rnic_listener_init_for(listener, adapter, give_function);
+    listener->protocol = protocol;
     listener->function = function;
 }
 

@@ -12,6 +12,8 @@ struct rnic_listener {
     struct rnic_source source;
     struct rnic_adapter *adapter;
     void (*accepted)(struct rnic_listener *listener, int fd); /* owns `fd` */
+    /* what programs speak that get a function; NULL: they get none */
+    const struct rnic_protocol *protocol;
     /* the function that a connection gets; NULL: the next free one */
     struct rnic_function *function;
     int fd; /* -1: the listener is closed */
@@ -21,7 +23,7 @@ struct rnic_listener {
 };
 
 void rnic_listener_init(struct rnic_listener *listener, struct rnic_adapter *adapter,
-                        struct rnic_function *function);
+                        const struct rnic_protocol *protocol, struct rnic_function *function);
 /* The same for a socket whose connections get no function: `accepted` is called for each. */
 void rnic_listener_init_for(struct rnic_listener *listener, struct rnic_adapter *adapter,
                             void (*accepted)(struct rnic_listener *listener, int fd));

@@ -18,6 +18,7 @@ const char rnic_options_help[] =
     "                     programs look)\n"
     "  --dir FOLDER       FOLDER/fn-0.sock, fn-1.sock, ...: a socket for each function, for virtual "
     "machines\n"
+    "  --bus PATH         where programs connect that speak the bus protocol (rnic:bus:PATH)\n"
     "  --wire WIRE        what joins it to other cards: switch, "
     "udp:ADDRESS:PORT[,peer=[MAC@]ADDRESS:PORT]...,\n"
     "                     packet:INTERFACE, tap:INTERFACE (switch)\n"
@@ -114,6 +115,10 @@ static bool set_socket(struct rnic_options *o, const char *value)
 static bool set_folder(struct rnic_options *o, const char *value)
 {
     return read_path(value, &o->adapter.folder);
+}
+static bool set_bus(struct rnic_options *o, const char *value)
+{
+    return read_path(value, &o->adapter.bus);
 }
 static bool set_functions(struct rnic_options *o, const char *value)
 {
@@ -243,27 +248,18 @@ struct option {
     enum rnic_option_result ends;
     bool has_value;
 };
-static const struct option known[] = {{"socket", set_socket, RNIC_OPTIONS_RUN, true},
-                                      {"dir", set_folder, RNIC_OPTIONS_RUN, true},
-                                      {"functions", set_functions, RNIC_OPTIONS_RUN, true},
-                                      {"mac", set_mac, RNIC_OPTIONS_RUN, true},
-                                      {"mtu", set_mtu, RNIC_OPTIONS_RUN, true},
-                                      {"dram", set_dram, RNIC_OPTIONS_RUN, true},
-                                      {"sram", set_sram, RNIC_OPTIONS_RUN, true},
-                                      {"raw", set_raw, RNIC_OPTIONS_RUN, true},
-                                      {"profile", set_profile, RNIC_OPTIONS_RUN, true},
-                                      {"seed", set_seed, RNIC_OPTIONS_RUN, true},
-                                      {"spin", set_spin, RNIC_OPTIONS_RUN, true},
-                                      {"lifeline", set_lifeline, RNIC_OPTIONS_RUN, true},
-                                      {"wire", set_wire, RNIC_OPTIONS_RUN, true},
-                                      {"impair", set_impair, RNIC_OPTIONS_RUN, true},
-                                      {"fault", set_fault, RNIC_OPTIONS_RUN, true},
-                                      {"log", set_log, RNIC_OPTIONS_RUN, true},
-                                      {"record", set_record, RNIC_OPTIONS_RUN, true},
-                                      {"stats", set_stats, RNIC_OPTIONS_RUN, false},
-                                      {"linger", set_linger, RNIC_OPTIONS_RUN, false},
-                                      {"help", NULL, RNIC_OPTIONS_HELP, false},
-                                      {"version", NULL, RNIC_OPTIONS_VERSION, false}};
+static const struct option known[] = {
+    {"socket", set_socket, RNIC_OPTIONS_RUN, true},     {"dir", set_folder, RNIC_OPTIONS_RUN, true},
+    {"bus", set_bus, RNIC_OPTIONS_RUN, true},           {"functions", set_functions, RNIC_OPTIONS_RUN, true},
+    {"mac", set_mac, RNIC_OPTIONS_RUN, true},           {"mtu", set_mtu, RNIC_OPTIONS_RUN, true},
+    {"dram", set_dram, RNIC_OPTIONS_RUN, true},         {"sram", set_sram, RNIC_OPTIONS_RUN, true},
+    {"raw", set_raw, RNIC_OPTIONS_RUN, true},           {"profile", set_profile, RNIC_OPTIONS_RUN, true},
+    {"seed", set_seed, RNIC_OPTIONS_RUN, true},         {"spin", set_spin, RNIC_OPTIONS_RUN, true},
+    {"lifeline", set_lifeline, RNIC_OPTIONS_RUN, true}, {"wire", set_wire, RNIC_OPTIONS_RUN, true},
+    {"impair", set_impair, RNIC_OPTIONS_RUN, true},     {"fault", set_fault, RNIC_OPTIONS_RUN, true},
+    {"log", set_log, RNIC_OPTIONS_RUN, true},           {"record", set_record, RNIC_OPTIONS_RUN, true},
+    {"stats", set_stats, RNIC_OPTIONS_RUN, false},      {"linger", set_linger, RNIC_OPTIONS_RUN, false},
+    {"help", NULL, RNIC_OPTIONS_HELP, false},           {"version", NULL, RNIC_OPTIONS_VERSION, false}};
 
 /* The option that the argument names, and the value behind its "=", or NULL. */
 static const struct option *find_option(const char *argument, const char **value)

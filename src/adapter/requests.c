@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handles one message at a time: checks, executes and answers it. A store to a register is queued,
- * and executed after the message has been answered: the card's accesses to the program's memory
- * then come after the reply, as QEMU needs it. No read overtakes a queued store, unless the store
- * only rings a doorbell.
+ * vfio-user. Handles one message at a time: checks, executes and answers it. A store to a register
+ * is queued, and executed after the message has been answered: the card's accesses to the program's
+ * memory then come after the reply, as QEMU needs it. No read overtakes a queued store, unless the
+ * store only rings a doorbell.
  */
 #include "adapter/function.h"
 
@@ -214,43 +214,31 @@ static int serve_unmap(struct rnic_function *f, const struct vfu_message *m)
  * interest. */
 static int serve_reply(struct rnic_function *f, const struct vfu_message *m)
 {
-    struct rnic_exchange *x = &f->exchange;
-    struct vfu_dma dma = {0, 0};
-    if (x->data == NULL || m->header.id != x->id) {
-        bool expected = x->late > 0;
-        x->late -= expected ? 1 : 0;
-        x->is_silent = x->is_silent && x->late > 0;
-        return expected ? 0 : EPROTO;
-    }
-    x->failed = (m->header.flags & VFU_ERROR) != 0;
-    if (!x->failed && !x->is_write) {
-        bool whole = vfu_dma_read(m->payload, m->bytes, &dma) && m->bytes - VFU_DMA_BYTES >= x->bytes;
-        if (!whole) {
-            return EPROTO;
-        }
-        memcpy(x->data, m->payload + VFU_DMA_BYTES, x->bytes);
-    }
-    x->data = NULL;
-    return 0;
+    struct vfu_dma dma;
+    bool has_dma = vfu_dma_read(m->payload, m->bytes, &dma);
+    return rnic_exchange_answer(f, m->header.id, (m->header.flags & VFU_ERROR) != 0,
+                                has_dma ? m->payload + VFU_DMA_BYTES : NULL,
+                                has_dma ? m->bytes - VFU_DMA_BYTES : 0);
+}
+
+static int send_dma(struct rnic_function *f)
+{
+    const struct rnic_exchange *x = &f->exchange;
+    uint8_t message[VFU_HEADER_BYTES + VFU_DMA_BYTES];
+    uint32_t data_bytes = x->is_write ? x->bytes : 0;
+    struct vfu_header header = {x->id, x->is_write ? VFU_DMA_WRITE : VFU_DMA_READ,
+                                (uint32_t)sizeof(message) + data_bytes, 0, 0};
+    vfu_header_write(message, &header);
+    vfu_dma_write(message + VFU_HEADER_BYTES, &(struct vfu_dma){x->iova, x->bytes});
+    return vipl_framer_send(&f->channel, message, sizeof(message), x->data, data_bytes, NULL, 0);
 }
 
 /* --- registers --- */
 
-/* A doorbell, or WAKE: it says that there is something to do, for which the card takes its time.
- * Registers may be read before. */
-static bool only_rings(const struct rnic_kept_write *w)
-{
-    return w->region == VFU_REGION_BAR0 + 2 ||
-           (w->region == VFU_REGION_BAR0 && w->offset == RNIC_REG_WAKE && w->bytes == 4);
-}
-
+/* Registers may be read before a doorbell is executed. */
 static bool may_read(const struct rnic_function *f, const struct vfu_access *access)
 {
-    bool may = f->kept_count == 0 || access->region == VFU_REGION_BAR0;
-    for (unsigned i = 0; may && i < f->kept_count; i++) {
-        may = only_rings(&f->kept[(f->first_kept + i) % RNIC_MAX_KEPT]);
-    }
-    return may;
+    return f->kept_count == 0 || (access->region == VFU_REGION_BAR0 && rnic_stores_only_ring(f));
 }
 
 static int serve_read(struct rnic_function *f, const struct vfu_message *m)
@@ -269,15 +257,6 @@ static int serve_read(struct rnic_function *f, const struct vfu_message *m)
     return send_reply(f, &m->header, 0, &reply);
 }
 
-static void queue_write(struct rnic_function *f, const struct vfu_access *access, const uint8_t *data)
-{
-    for (uint32_t done = 0; done < access->bytes; done += RNIC_KEPT_BYTES) {
-        uint32_t bytes = access->bytes - done < RNIC_KEPT_BYTES ? access->bytes - done : RNIC_KEPT_BYTES;
-        f->kept[(f->first_kept + f->kept_count++) % RNIC_MAX_KEPT] = (struct rnic_kept_write){
-            access->offset + done, vipl_get_little(data + done, bytes), access->region, bytes};
-    }
-}
-
 static int serve_write(struct rnic_function *f, const struct vfu_message *m)
 {
     struct vfu_access access;
@@ -286,10 +265,9 @@ static int serve_write(struct rnic_function *f, const struct vfu_message *m)
         m->bytes - VFU_ACCESS_BYTES < access.bytes) {
         return reply_status(f, m, EINVAL);
     }
-    if ((access.bytes + RNIC_KEPT_BYTES - 1) / RNIC_KEPT_BYTES > RNIC_MAX_KEPT - f->kept_count) {
+    if (!rnic_stores_keep(f, &access, m->payload + VFU_ACCESS_BYTES)) {
         return EBUSY;
     }
-    queue_write(f, &access, m->payload + VFU_ACCESS_BYTES);
     vfu_access_write(reply.payload, &access);
     return send_reply(f, &m->header, 0, &reply);
 }
@@ -323,7 +301,7 @@ static int serve_write_multi(struct rnic_function *f, const struct vfu_message *
         struct vfu_access access;
         const uint8_t *one = m->payload + VFU_MULTI_BYTES + i * VFU_MULTI_ONE_BYTES;
         (void)vfu_access_read(one, VFU_MULTI_ONE_BYTES, &access);
-        queue_write(f, &access, one + VFU_ACCESS_BYTES);
+        (void)rnic_stores_keep(f, &access, one + VFU_ACCESS_BYTES); /* there is room for all */
     }
     vipl_put_little(reply.payload, count, 8);
     return send_reply(f, &m->header, 0, &reply);
@@ -373,21 +351,35 @@ static int serve_command(struct rnic_function *f, const struct vfu_message *m, b
     }
 }
 
-int rnic_request_serve(struct rnic_function *function, bool in_card)
+static int serve(struct rnic_function *f, bool in_card)
 {
     struct vfu_message message;
     /* a program that takes no replies is not served */
-    int error = vipl_framer_flush(&function->channel);
-    error = error == 0 ? vfu_channel_receive(&function->channel, &message) : error;
+    int error = vipl_framer_flush(&f->channel);
+    error = error == 0 ? vfu_channel_receive(&f->channel, &message) : error;
     if (error != 0) {
         return error;
     }
     uint32_t type = message.header.flags & VFU_TYPE;
-    error = type == VFU_REPLY ? serve_reply(function, &message)
-            : type == 0       ? serve_command(function, &message, in_card)
+    error = type == VFU_REPLY ? serve_reply(f, &message)
+            : type == 0       ? serve_command(f, &message, in_card)
                               : EPROTO;
     if (error != EBUSY) {
-        vipl_framer_next(&function->channel);
+        vipl_framer_next(&f->channel);
     }
     return error;
 }
+
+/* An error reply to a program that has made no request. */
+static void refuse(int fd)
+{
+    uint8_t message[VFU_HEADER_BYTES];
+    size_t sent;
+    struct vfu_header header = {0, VFU_VERSION, sizeof(message), VFU_REPLY | VFU_ERROR, EBUSY};
+    vfu_header_write(message, &header);
+    (void)vipl_unix_send(fd, message, sizeof(message), NULL, 0, &sent);
+    vipl_fd_close(fd);
+}
+
+const struct rnic_protocol rnic_vfio_user_protocol = {
+    .open = vfu_channel_open, .serve = serve, .send_dma = send_dma, .refuse = refuse};

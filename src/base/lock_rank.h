@@ -50,11 +50,12 @@ enum vipl_lock_rank {
     VIPL_RANK_MEM,        /* mem.h: changes of the region table (look-ups take no lock) */
     VIPL_RANK_SERVICE,    /* service.h: events waiting for the callback thread */
     VIPL_RANK_WAIT,       /* wait.h: the sleeping threads of a NIC handle */
-    VIPL_RANK_PCI,        /* vfio_user/client.h: one request of a card's function at a time */
-    VIPL_RANK_IOVA,       /* backends/rnic/pci/maps.h: the memory that a card may ask for */
-    VIPL_RANK_HANDLE,     /* handle.h: free slots of the handle table */
-    VIPL_RANK_POOL,       /* pool.h: free objects */
-    VIPL_RANK_LOG         /* log.h */
+    /* vfio_user/client.h, bus/host.h: one request of a card's function at a time */
+    VIPL_RANK_PCI,
+    VIPL_RANK_IOVA,   /* backends/rnic/pci/maps.h: the memory that a card may ask for */
+    VIPL_RANK_HANDLE, /* handle.h: free slots of the handle table */
+    VIPL_RANK_POOL,   /* pool.h: free objects */
+    VIPL_RANK_LOG     /* log.h */
 };
 
 #endif

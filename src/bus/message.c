@@ -56,7 +56,7 @@ static const struct rule {
     uint8_t what;
     uint16_t max_data; /* bytes behind the header */
 } rules[] = {
-    [BUS_HELLO] = {FROM_HOST | FROM_CARD, ANSWERS, BUS_CARD_HELLO_BYTES},
+    [BUS_HELLO] = {FROM_HOST | FROM_CARD, ANSWERS, BUS_CARD_HELLO_BYTES}, /* of the card; see below */
     [BUS_READ] = {FROM_HOST, ACCESSES, 0},
     [BUS_WRITE] = {FROM_HOST, ACCESSES, 0},
     [BUS_RESET] = {FROM_HOST, 0, 0},
@@ -93,8 +93,13 @@ const char *rnic_bus_message_check(const struct rnic_bus_message *message, bool 
     if (message->bytes < BUS_HEADER_BYTES || message->bytes - BUS_HEADER_BYTES > rule->max_data) {
         return "a message has a length that its kind does not have";
     }
-    if (message->status > ((rule->what & ANSWERS) != 0 ? 1 : 0)) {
+    bool is_question = message->kind == BUS_HELLO && !from_card;
+    if (message->status > ((rule->what & ANSWERS) != 0 && !is_question ? 1 : 0)) {
         return "a message has a status that does not exist";
+    }
+    bool has_none = is_question || (message->kind == BUS_DMA_DATA && message->status != 0);
+    if (has_none && message->bytes != BUS_HEADER_BYTES) {
+        return "a HELLO of the host, or a refusal, has data";
     }
     if ((rule->what & ACCESSES) != 0) {
         return check_access(message);

@@ -60,7 +60,8 @@ constexpr std::uint32_t kDeviceMemory = 65536; ///< of each function
 /** A running adapter with the card of fake_card.h. */
 class Adapter {
 public:
-    explicit Adapter(unsigned functions = 4, bool fixed = false) : socket(folder.path + "/pool")
+    explicit Adapter(unsigned functions = 4, bool fixed = false)
+        : socket(folder.path + "/pool"), bus(folder.path + "/bus")
     {
         rnic_adapter_config config{};
         char what[256];
@@ -68,6 +69,7 @@ public:
         config.card.dram_bytes = kDeviceMemory;
         config.socket = socket.c_str();
         config.folder = fixed ? folder.path.c_str() : nullptr;
+        config.bus = bus.c_str();
         REQUIRE(rnic_adapter_create(&config, &adapter_, what, sizeof what) == 0);
         thread_ = std::thread([this] { rnic_adapter_run(adapter_); });
     }
@@ -81,7 +83,8 @@ public:
     Adapter &operator=(const Adapter &) = delete;
 
     Folder folder;
-    std::string socket;
+    std::string socket; ///< vfio-user
+    std::string bus;    ///< the bus protocol
 
 private:
     rnic_adapter *adapter_ = nullptr;

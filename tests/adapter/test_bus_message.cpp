@@ -100,8 +100,8 @@ TEST_CASE("each end sends its own kinds of messages, and no others", "[rnic_bus_
 TEST_CASE("a message has a length that its kind may have", "[rnic_bus_message]")
 {
     for (unsigned kind = BUS_HELLO; kind <= BUS_BYE; ++kind) {
-        const bool from_card =
-            kind == BUS_DONE || kind == BUS_DMA_READ || kind == BUS_DMA_WRITE || kind == BUS_INTERRUPT;
+        const bool from_card = kind == BUS_HELLO || kind == BUS_DONE || kind == BUS_DMA_READ ||
+                               kind == BUS_DMA_WRITE || kind == BUS_INTERRUPT;
         const std::uint32_t most = kind == BUS_HELLO                               ? 48
                                    : kind == BUS_DMA_DATA || kind == BUS_DMA_WRITE ? 4096
                                                                                    : 0;
@@ -115,6 +115,11 @@ TEST_CASE("a message has a length that its kind may have", "[rnic_bus_message]")
         m.bytes = 40 + most;
         CHECK(may(m, from_card));
     }
+    CHECK(may(message(BUS_HELLO), false));
+    CHECK_FALSE(may(message(BUS_HELLO, 48), false)); // a host has no BARs
+    rnic_bus_message refusal = message(BUS_DMA_DATA, 1);
+    refusal.status = 1;
+    CHECK_FALSE(may(refusal, false));
 }
 
 TEST_CASE("a register access has a width, is aligned, and lies in a space", "[rnic_bus_message]")
@@ -156,8 +161,8 @@ TEST_CASE("only an answer has a status", "[rnic_bus_message]")
 {
     for (unsigned kind = BUS_HELLO; kind <= BUS_BYE; ++kind) {
         const bool answers = kind == BUS_HELLO || kind == BUS_DONE || kind == BUS_DMA_DATA;
-        const bool from_card =
-            kind == BUS_DONE || kind == BUS_DMA_READ || kind == BUS_DMA_WRITE || kind == BUS_INTERRUPT;
+        const bool from_card = kind == BUS_HELLO || kind == BUS_DONE || kind == BUS_DMA_READ ||
+                               kind == BUS_DMA_WRITE || kind == BUS_INTERRUPT;
         rnic_bus_message m = access(kind, 4, 0, 0);
         m.value = 1;
         m.bytes += kind == BUS_DMA_WRITE ? 1 : 0;
@@ -167,4 +172,7 @@ TEST_CASE("only an answer has a status", "[rnic_bus_message]")
         m.status = 2;
         CHECK_FALSE(may(m, from_card));
     }
+    rnic_bus_message hello = message(BUS_HELLO);
+    hello.status = 1;
+    CHECK_FALSE(may(hello, false));
 }

@@ -34,12 +34,20 @@ struct Line {
 TEST_CASE("options of vipl-rnicd say what the card is like and where it is served", "[options]")
 {
     Line line;
-    REQUIRE(line.read({"--socket", "/a/b", "--dir=/c", "--functions=7", "--mac", "02:0a:ff:00:01:FE", "--mtu",
-                       "1400", "--profile", "martini2002", "--dram=8M", "--sram", "4096", "--seed=0x10",
-                       "--spin", "7", "--linger", "--lifeline=5"}) == RNIC_OPTIONS_RUN);
+    REQUIRE(line.read({"--socket",  "/a/b",
+                       "--dir=/c",  "--bus",
+                       "/d",        "--functions=7",
+                       "--mac",     "02:0a:ff:00:01:FE",
+                       "--mtu",     "1400",
+                       "--profile", "martini2002",
+                       "--dram=8M", "--sram",
+                       "4096",      "--seed=0x10",
+                       "--spin",    "7",
+                       "--linger",  "--lifeline=5"}) == RNIC_OPTIONS_RUN);
     const rnic_adapter_config &adapter = line.options.adapter;
     CHECK(std::string(adapter.socket) == "/a/b");
     CHECK(std::string(adapter.folder) == "/c");
+    CHECK(std::string(adapter.bus) == "/d");
     CHECK(adapter.card.functions == 7);
     CHECK(std::memcmp(adapter.card.mac, "\x02\x0A\xFF\x00\x01\xFE", 6) == 0);
     CHECK((adapter.card.mtu == 1400 && adapter.card.profile == RNIC_PROFILE_MARTINI_2002 &&

@@ -46,7 +46,8 @@ public:
     {
         int fds[2];
         FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
-        FUZZ_CHECK(rnic_function_attach(&adapter->functions[function], fds[0]) == 0);
+        FUZZ_CHECK(rnic_function_attach(&adapter->functions[function], &rnic_vfio_user_protocol, fds[0]) ==
+                   0);
         return fds[1];
     }
 

@@ -614,6 +614,51 @@ RNIC_LOG = {
 }
 
 
+# --- bus: a byte that chooses the end that is tested, then pieces: how many bytes (2) and those ------------------------------------
+
+HELLO_, READ_, WRITE_, RESET_, DONE_, DMA_READ_, DMA_DATA_, DMA_WRITE_, INTERRUPT_, BYE_ = range(1, 11)
+
+
+def bus(kind, data=b'', function=0, id=0, width=0, space=0, status=0, address=0, value=0, length=None):
+    return struct.pack('<IHHQIHBBQQ', 40 + len(data) if length is None else length, kind, function, 0, id, width, space, status,
+                       address, value) + data
+
+
+def to_driver(*pieces):
+    return b'\0' + b''.join(struct.pack('>H', len(piece)) + piece for piece in pieces)
+
+
+def to_adapter(*pieces):
+    hello = bus(HELLO_, id=0x53554256, value=1)
+    return b'\1' + b''.join(struct.pack('>H', len(piece)) + piece for piece in (hello,) + pieces)
+
+
+BUS = {
+    'driver-reads': to_driver(*[bus(DMA_READ_, id=n, address=0x1000, value=4096) for n in range(40)]),
+    'driver-at-once': to_driver(b''.join(bus(DMA_READ_, id=n, address=0x1000, value=4096) for n in range(300))),
+    'driver-writes': to_driver(bus(DMA_WRITE_, bytes(range(256)) * 16, address=0x1000), bus(DMA_WRITE_, b'x', address=0x1fff)),
+    'driver-beside': to_driver(bus(DMA_READ_, address=0xfff, value=2), bus(DMA_READ_, address=0x1fff, value=2), bus(DMA_WRITE_, b'xy', address=0x1fff)),
+    'driver-end-of-addresses': to_driver(bus(DMA_READ_, address=0xffffffffffffffff, value=1), bus(DMA_READ_, address=0xffffffffffffffff, value=2)),
+    'driver-interrupts': to_driver(bus(INTERRUPT_, value=15), bus(INTERRUPT_, value=16)),
+    'driver-done': to_driver(bus(DONE_, id=0x53554256)),
+    'driver-cut': to_driver(bus(DMA_WRITE_, bytes(100), address=0x1000)[:77]),
+    'driver-byte-by-byte': to_driver(*[bytes([byte]) for byte in bus(DMA_READ_, address=0x1000, value=8)]),
+    'driver-longest': to_driver(bus(DMA_WRITE_, bytes(4097), address=0x1000)),
+    'driver-bye': to_driver(bus(BYE_), bus(DMA_READ_, address=0x1000, value=8)),
+    'adapter-registers': to_adapter(*[bus(READ_, id=n, width=4, space=space, address=n * 4) for space in (0, 2, 4, 7) for n in range(8)]),
+    'adapter-widths': to_adapter(*[bus(kind, width=width, space=0, address=0x40, value=0x55) for width in (1, 2, 4, 8) for kind in (WRITE_, READ_)]),
+    'adapter-nothing-there': to_adapter(*[bus(kind, width=8, space=space, address=0xfffffffffffffff8) for space in (0, 1, 5, 7) for kind in (WRITE_, READ_)]),
+    'adapter-writes': to_adapter(b''.join(bus(WRITE_, width=4, space=2, address=0x40, value=n) for n in range(257))),
+    'adapter-reset': to_adapter(bus(RESET_, id=1), bus(RESET_, id=2) + bus(READ_, width=4)),
+    'adapter-unasked': to_adapter(bus(DMA_DATA_, b'1234', id=0)),
+    'adapter-hello-twice': to_adapter(bus(HELLO_, id=0x53554256, value=1)),
+    'adapter-function-1': to_adapter(bus(READ_, function=1, width=4)),
+    'adapter-other-version': b'\1\0\x28' + bus(HELLO_, id=0x53554256, value=2),
+    'adapter-cut': to_adapter(bus(READ_, width=4)[:39]),
+    'empty': b'',
+}
+
+
 # --- recordings: a byte that chooses, then pcap, pcapng, or an index ------------------------------------------------------------
 
 def pcap(order, records, magic=0xa1b2c3d4, link=1, version=2):
@@ -691,7 +736,7 @@ def main(checks):
     wrong = []
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
                             ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD),
-                            ('vfio_user', VFIO_USER), ('sockets', SOCKETS), ('rnic_log', RNIC_LOG),
+                            ('vfio_user', VFIO_USER), ('bus', BUS), ('sockets', SOCKETS), ('rnic_log', RNIC_LOG),
                             ('recording', RECORDING)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)

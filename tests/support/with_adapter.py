@@ -5,7 +5,8 @@
     with_adapter.py VIPL-RNICD [OPTION...] -- PROGRAM [ARGUMENT...]
 
 The options are the adapter's. Ends as the program does; and with 1 if the adapter did not outlive it. "-" for VIPL-RNICD: there is
-none yet, and the program's first NIC handle starts one.
+none yet, and the program's first NIC handle starts one. VIPL_TEST_DEVICE=rnic:bus: the program's device is rnic:bus:PATH, where the
+adapter speaks the bus protocol.
 """
 import os
 import signal
@@ -54,9 +55,15 @@ def main(arguments):
         environment = dict(os.environ, VIPL_RNIC=path)
         if arguments[0] == "-":
             return exit_code(subprocess.run(program, env=environment, check=False).returncode)
-        adapter = subprocess.Popen(arguments[:1] + ["--socket", path] + arguments[1:end])
+        sockets = [path]
+        options = ["--socket", path]
+        if environment.get("VIPL_TEST_DEVICE") == "rnic:bus":
+            sockets.append(path + "-bus")
+            options += ["--bus", sockets[1]]
+            environment["VIPL_TEST_DEVICE"] = "rnic:bus:" + sockets[1]
+        adapter = subprocess.Popen(arguments[:1] + options + arguments[1:end])
         try:
-            if not await_socket(adapter, path):
+            if not all(await_socket(adapter, one) for one in sockets):
                 print("with_adapter: the adapter does not serve", file=sys.stderr)
                 return 1
             result = subprocess.run(program, env=environment, check=False).returncode

@@ -416,6 +416,7 @@ const rnic_pci_ops &Apart::table()
             *ms = 0;
         },
         [](rnic_pci *) { return false; },
+        nullptr, // it says nothing of why
     };
     return ops;
 }

@@ -271,6 +271,7 @@ private:
             [](rnic_pci *pci) { of(pci).execute(); },
             [](rnic_pci *, int *fd, int *ms) { *fd = *ms = -1; },
             [](rnic_pci *pci) { return of(pci).gone; },
+            nullptr, // it says nothing of why
         };
         return ops;
     }

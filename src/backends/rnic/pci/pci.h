@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Access to one function of an RDMA card on a PCI bus, whatever stands behind it: the model in this
- * process, an adapter that serves the function over vfio-user, the kernel's VFIO, or the files of
- * sysfs. The driver reaches the card through this interface alone: register accesses, mapped
- * doorbells, memory that is mapped for DMA, and interrupts.
+ * process, an adapter that serves the function over vfio-user, a simulator behind a socket, the
+ * kernel's VFIO, or the files of sysfs. The driver reaches the card through this interface alone:
+ * register accesses, mapped doorbells, memory that is mapped for DMA, and interrupts.
  *
  * Functions return errno values, 0 for success. Any thread may call them at any time. They take no
  * lock of the caller.
@@ -105,6 +105,9 @@ struct rnic_pci_ops {
     /* Returns true if the card, its adapter or the connection to it is gone for good. The answer
      * may be some ten milliseconds late, unless an access to the card has failed meanwhile. */
     bool (*is_gone)(struct rnic_pci *pci);
+    /* Optional (may be NULL). After is_gone() has returned true: why, as text for people; NULL: the
+     * card has ended by itself. */
+    const char *(*gone_because)(const struct rnic_pci *pci);
 };
 
 /* Resets the function by CTRL.RESET, for ways on which a function-level reset takes the system a
@@ -132,6 +135,7 @@ int rnic_pci_open(const char *device, struct rnic_pci **out);
  * name that belongs to another way. */
 rnic_pci_opener rnic_pci_inproc_open;    /* "inproc" */
 rnic_pci_opener rnic_pci_vfio_user_open; /* "", "socket:PATH" */
+rnic_pci_opener rnic_pci_bus_open;       /* "bus:PATH" */
 rnic_pci_opener rnic_pci_vfio_open;      /* "pci:ADDRESS", bound to vfio-pci */
 rnic_pci_opener rnic_pci_sysfs_open;     /* "pci:ADDRESS", no IOMMU */
 

@@ -82,8 +82,7 @@ static bool is_unserved(int error)
     return error == ENOENT || error == ECONNREFUSED;
 }
 
-/* EAGAIN: at the deadline too many programs were still queued before this one. */
-static int connect_in_turn(const char *path, uint64_t deadline, int *fd)
+int rnic_pci_connect_path(const char *path, uint64_t deadline, int *fd)
 {
     int error = vipl_unix_connect(path, fd);
     while (error == EAGAIN && vipl_ms_left(deadline) > 0) {
@@ -101,10 +100,10 @@ static int connect_or_start(uint64_t deadline, int *fd)
         vipl_log_os(VIPL_LOG_REASON, "the path of the socket of the card's adapter (VIPL_RNIC)", error);
         return error;
     }
-    error = connect_in_turn(path, deadline, fd);
+    error = rnic_pci_connect_path(path, deadline, fd);
     for (int i = 0; is_unserved(error) && i < ATTEMPTS; i++) {
         error = start_adapter(path);
-        error = error == 0 ? connect_in_turn(path, deadline, fd) : error;
+        error = error == 0 ? rnic_pci_connect_path(path, deadline, fd) : error;
     }
     return error;
 }
@@ -116,6 +115,6 @@ int rnic_pci_connect(const char *device, uint64_t deadline, int *fd)
         return connect_or_start(deadline, fd);
     }
     return strncmp(device, prefix, sizeof(prefix) - 1) == 0
-               ? connect_in_turn(device + sizeof(prefix) - 1, deadline, fd)
+               ? rnic_pci_connect_path(device + sizeof(prefix) - 1, deadline, fd)
                : ENODEV;
 }

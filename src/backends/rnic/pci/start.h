@@ -14,5 +14,7 @@
  * before this one.
  */
 int rnic_pci_connect(const char *device, uint64_t deadline, int *fd);
+/* Connects to whatever listens at the path. EAGAIN: as above. */
+int rnic_pci_connect_path(const char *path, uint64_t deadline, int *fd);
 
 #endif

@@ -291,7 +291,9 @@ bool vipl_rnic_is_dead(struct vipl_rnic *rnic)
         return true;
     }
     if (vipl_load_relaxed(&rnic->dead) == 0 && rnic->pci->ops->is_gone(rnic->pci)) {
-        vipl_rnic_fail(rnic, "the card is gone");
+        const struct rnic_pci_ops *ops = rnic->pci->ops;
+        const char *why = ops->gone_because != NULL ? ops->gone_because(rnic->pci) : NULL;
+        vipl_rnic_fail(rnic, why != NULL ? why : "the card is gone");
     }
     return vipl_load_relaxed(&rnic->dead) != 0;
 }
