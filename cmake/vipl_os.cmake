@@ -39,6 +39,12 @@ if(WIN32)
         thread.c
         wait.c
         word.c)
+    if(VIPL_BACKEND_TCP)
+        vipl_layer(src/os/windows
+            socket.c)
+        vipl_layer(src/os/posix
+            sockaddr.c)
+    endif()
     return()
 endif()
 if(VIPL_OS_PORTABLE OR vipl_os_bsd)

@@ -38,6 +38,9 @@ if(WIN32)
 endif()
 if(VIPL_BACKEND_TCP)
     list(APPEND vipl_private_libraries $<BUILD_INTERFACE:${VIPL_LIBUV_LIBRARY}> $<INSTALL_INTERFACE:vipl::libuv>)
+    if(WIN32) # what libuv needs, and the sockets of src/os
+        list(APPEND vipl_private_libraries iphlpapi ws2_32 userenv psapi dbghelp ole32 shell32 user32 advapi32)
+    endif()
 endif()
 
 set(vipl_version_script "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/vipl.map")
@@ -76,6 +79,7 @@ function(vipl_own target)
         ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
     if(WIN32) # 8 and later: WaitOnAddress(); printf() as C11 has it
         target_compile_definitions(${target} PRIVATE _WIN32_WINNT=0x0602 __USE_MINGW_ANSI_STDIO=1)
+        target_compile_definitions(${target} PRIVATE WIN32_LEAN_AND_MEAN NOGDI) # uv.h has all of windows.h otherwise
     endif()
     if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
         target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wundef

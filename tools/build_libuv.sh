@@ -11,7 +11,7 @@ set -euo pipefail
 
 prefix=$1
 shift
-if { [ -e "$prefix/lib/libuv.so" ] || [ -e "$prefix/lib/libuv.dylib" ]; } && [ -e "$prefix/include/uv.h" ]; then
+if { [ -e "$prefix/lib/libuv.so" ] || [ -e "$prefix/lib/libuv.dylib" ] || [ -e "$prefix/lib/libuv.dll.a" ]; } && [ -e "$prefix/include/uv.h" ]; then
     exit 0
 fi
 mkdir -p "$(dirname "$prefix")"

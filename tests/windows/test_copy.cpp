@@ -11,7 +11,6 @@
 
 #include "support/os_hooks.hpp"
 
-#define WIN32_LEAN_AND_MEAN // <windows.h> has a macro "interface" otherwise
 #include <windows.h>
 
 namespace {

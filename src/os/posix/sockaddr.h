@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Converts addresses of hosts to and from the system's form. */
+/* Converts addresses of hosts to and from the system's form. Windows has the same one. */
 #ifndef VIPL_OS_POSIX_SOCKADDR_H
 #define VIPL_OS_POSIX_SOCKADDR_H
 
+#ifdef _WIN32
+#include <winsock2.h>
+/* winsock2.h first */
+#include <ws2tcpip.h>
+#else
 #include <netinet/in.h>
 #include <sys/socket.h>
+#endif
 
 #include "os/os.h"
 

@@ -96,7 +96,7 @@ void vipl_object_mark(struct vipl_object *object, bool ready)
 void vipl_object_hang_up(struct vipl_object *object)
 {
     AcquireSRWLockExclusive(&vipl_objects);
-    object->hung_up = true;
+    object->hung_up = object->broken = true;
     vipl_object_mark_locked(object, true);
     ReleaseSRWLockExclusive(&vipl_objects);
 }

@@ -22,10 +22,12 @@ struct vipl_sleep;
 struct vipl_object {
     void (*end)(struct vipl_object *object); /* constant */
     uint32_t references;                     /* atomic; the table has one */
-    bool ready;                              /* guarded by vipl_objects; of a set: some member is */
-    bool hung_up;                            /* guarded by vipl_objects: the other end has closed */
-    struct vipl_member *memberships;         /* guarded by vipl_objects: the sets that have it */
-    struct vipl_sleep *sleeps;               /* guarded by vipl_objects: the threads that sleep for it */
+    bool ready;    /* guarded by vipl_objects: there is something to take; of a set: some member is */
+    bool writable; /* guarded by vipl_objects: there is room to send */
+    bool hung_up;  /* guarded by vipl_objects: the other end sends nothing more */
+    bool broken;   /* guarded by vipl_objects: both directions have ended */
+    struct vipl_member *memberships; /* guarded by vipl_objects: the sets that have it */
+    struct vipl_sleep *sleeps;       /* guarded by vipl_objects: the threads that sleep for it */
 };
 
 /* The one lock of the table of descriptors, of sets and of all that objects have in common. No

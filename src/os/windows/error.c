@@ -39,6 +39,33 @@ int vipl_errno_of(DWORD error)
     case ERROR_NO_DATA:
     case ERROR_PIPE_NOT_CONNECTED:
         return EPIPE;
+    case WSAEWOULDBLOCK:
+        return EAGAIN;
+    case WSAEADDRINUSE:
+        return EADDRINUSE;
+    case WSAEADDRNOTAVAIL:
+        return EADDRNOTAVAIL;
+    case WSAEAFNOSUPPORT:
+        return EAFNOSUPPORT;
+    case WSAECONNREFUSED:
+        return ECONNREFUSED;
+    case WSAECONNRESET:
+    case WSAENETRESET:
+        return ECONNRESET;
+    case WSAECONNABORTED:
+        return ECONNABORTED;
+    case WSAETIMEDOUT:
+        return ETIMEDOUT;
+    case WSAEHOSTUNREACH:
+        return EHOSTUNREACH;
+    case WSAENETUNREACH:
+        return ENETUNREACH;
+    case WSAEMFILE:
+        return EMFILE;
+    case WSAENOBUFS:
+        return ENOMEM;
+    case WSAESHUTDOWN:
+        return EPIPE;
     case ERROR_NOACCESS:
     case ERROR_PARTIAL_COPY:
         return EFAULT;

@@ -43,12 +43,20 @@ static bool has_pending(const struct vipl_set *set)
     return set->pending.next != &set->pending;
 }
 
+/* Whether a member is to be reported: also if it is broken, whatever it is watched for. */
+static bool is_ready(const struct vipl_member *member)
+{
+    const struct vipl_object *object = member->object;
+    return (member->readable && object->ready) || (member->writable && object->writable) || object->broken;
+}
+
 void vipl_member_changed(struct vipl_member *member)
 {
     struct vipl_set *set = member->set;
-    if (member->object->ready && (!member->is_pending || member->by_signal)) {
+    const bool ready = is_ready(member);
+    if (ready && (!member->is_pending || member->by_signal)) {
         enter_ring(member);
-    } else if (!member->object->ready) {
+    } else if (!ready) {
         leave_ring(member);
     }
     vipl_object_mark_locked(&set->object, has_pending(set));
@@ -118,7 +126,7 @@ void vipl_pollset_close(struct vipl_pollset *set)
     set->fd = -1;
 }
 
-static int add_member(struct vipl_pollset *to, int fd, void *tag, bool by_signal)
+static int add_member(struct vipl_pollset *to, int fd, const struct vipl_member *how)
 {
     struct vipl_member *member = vipl_resource_fails(ENOSPC) ? NULL : vipl_zalloc(sizeof(*member));
     if (member == NULL) {
@@ -129,10 +137,9 @@ static int add_member(struct vipl_pollset *to, int fd, void *tag, bool by_signal
     struct vipl_object *object = vipl_object_at(fd);
     bool good = set != NULL && object != NULL && object != &set->object;
     if (good) {
+        *member = *how;
         member->set = set;
         member->object = object;
-        member->tag = tag;
-        member->by_signal = by_signal;
         member->next_member = set->members;
         set->members = member;
         member->next_set = object->memberships;
@@ -148,23 +155,50 @@ static int add_member(struct vipl_pollset *to, int fd, void *tag, bool by_signal
 
 int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag)
 {
-    return add_member(set, fd, tag, false);
+    return add_member(set, fd, &(struct vipl_member){.tag = tag, .readable = true});
 }
 
 int vipl_pollset_add_signals(struct vipl_pollset *set, int fd, void *tag)
 {
-    return add_member(set, fd, tag, true);
+    return add_member(set, fd, &(struct vipl_member){.tag = tag, .readable = true, .by_signal = true});
 }
 
-void vipl_pollset_remove(struct vipl_pollset *from, int fd)
+/* The member of a descriptor; NULL: the set has none. vipl_objects is held. */
+static struct vipl_member *member_of(const struct vipl_pollset *of, int fd)
 {
-    AcquireSRWLockExclusive(&vipl_objects);
-    struct vipl_set *set = set_at(from);
+    struct vipl_set *set = set_at(of);
     struct vipl_object *object = vipl_object_at(fd);
     struct vipl_member *member = set == NULL ? NULL : set->members;
     while (member != NULL && member->object != object) {
         member = member->next_member;
     }
+    return member;
+}
+
+int vipl_pollset_change(struct vipl_pollset *set, int fd, void *tag, bool readable, bool writable)
+{
+    AcquireSRWLockExclusive(&vipl_objects);
+    struct vipl_member *member = member_of(set, fd);
+    if (member != NULL) {
+        member->tag = tag;
+        member->readable = readable;
+        member->writable = writable;
+        vipl_member_changed(member);
+    }
+    ReleaseSRWLockExclusive(&vipl_objects);
+    return member == NULL ? ENOENT : 0;
+}
+
+int vipl_pollset_watch(struct vipl_pollset *set, int fd, void *tag, bool is_new, bool readable, bool writable)
+{
+    const struct vipl_member how = {.tag = tag, .readable = readable, .writable = writable};
+    return is_new ? add_member(set, fd, &how) : vipl_pollset_change(set, fd, tag, readable, writable);
+}
+
+void vipl_pollset_remove(struct vipl_pollset *from, int fd)
+{
+    AcquireSRWLockExclusive(&vipl_objects);
+    struct vipl_member *member = member_of(from, fd);
     if (member != NULL) {
         drop(member);
     }
@@ -180,9 +214,12 @@ unsigned vipl_pollset_ready(struct vipl_pollset *from, struct vipl_ready *out, u
     for (bool more = set != NULL && has_pending(set); more && found < max;) {
         struct vipl_member *member = (struct vipl_member *)(void *)set->pending.next;
         more = &member->pending != last;
-        bool hung_up = member->object->hung_up;
-        out[found++] =
-            (struct vipl_ready){.tag = member->tag, .readable = true, .hangup = hung_up, .broken = hung_up};
+        const struct vipl_object *object = member->object;
+        out[found++] = (struct vipl_ready){.tag = member->tag,
+                                           .hangup = object->hung_up || object->broken,
+                                           .broken = object->broken,
+                                           .readable = object->ready,
+                                           .writable = object->writable};
         if (member->by_signal) {
             leave_ring(member);
         } else {
@@ -200,4 +237,11 @@ void vipl_pollset_wait(struct vipl_pollset *set, uint64_t timeout_ns)
 {
     const uint64_t ms = timeout_ns / 1000000 + (timeout_ns % 1000000 != 0 ? 1 : 0);
     (void)vipl_poll(&set->fd, 1, ms > INT32_MAX ? -1 : (int)ms, NULL);
+}
+
+bool vipl_fd_is_poller(int fd)
+{
+    struct vipl_object *object = vipl_object_get(fd, end_set);
+    vipl_object_put(object);
+    return object != NULL;
 }

@@ -18,6 +18,8 @@ struct vipl_member {
     struct vipl_place pending; /* in the set's ring of members to report; it is the first field */
     bool is_pending;
     bool by_signal; /* reported once for each signal or series of signals */
+    bool readable;  /* watched for something to take */
+    bool writable;  /* watched for room to send */
     struct vipl_set *set;
     struct vipl_object *object;
     void *tag;
