@@ -80,7 +80,7 @@ static int serve_message(struct rnic_function *f, const struct rnic_bus_message 
 }
 
 /* What could not be sent stays kept: a program that does not read is read from. */
-static int serve(struct rnic_function *f, bool in_card)
+static int serve_host(struct rnic_function *f, bool in_card)
 {
     (void)in_card; /* nothing that changes the card is executed here */
     struct rnic_bus_message m;
@@ -144,7 +144,7 @@ static int send_interrupt(struct rnic_function *f, unsigned vector)
     return rnic_bus_link_send(&f->channel, &m, NULL, 0);
 }
 
-static void refuse(int fd)
+static void refuse_host(int fd)
 {
     struct vipl_framer channel;
     struct rnic_bus_message m = {.kind = BUS_HELLO, .status = 1, .id = BUS_MAGIC, .value = BUS_VERSION};
@@ -155,9 +155,9 @@ static void refuse(int fd)
 }
 
 const struct rnic_protocol rnic_bus_protocol = {.open = rnic_bus_link_open,
-                                                .serve = serve,
+                                                .serve = serve_host,
                                                 .resume = resume,
                                                 .send_dma = send_dma,
                                                 .interrupt = send_interrupt,
-                                                .refuse = refuse,
+                                                .refuse = refuse_host,
                                                 .reads_while_behind = true};

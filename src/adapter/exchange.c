@@ -56,7 +56,7 @@ static int await(struct rnic_function *f, bool (*has_come)(const struct rnic_fun
 }
 
 /* Sends the access and awaits its end. */
-static int ask(struct rnic_function *f, const struct rnic_dma_access *access, uint32_t bytes)
+static int ask_program(struct rnic_function *f, const struct rnic_dma_access *access, uint32_t bytes)
 {
     struct rnic_exchange *x = &f->exchange;
     x->data = access->data;
@@ -83,7 +83,7 @@ static bool exchange(struct rnic_function *f, const struct rnic_dma_access *acce
     }
     f->adapter->has_held_back = true; /* what comes meanwhile is done when the card has finished */
     int error = await(f, has_room);
-    error = error == 0 ? ask(f, access, bytes) : error;
+    error = error == 0 ? ask_program(f, access, bytes) : error;
     if (error == 0) {
         return !x->failed;
     }

@@ -351,7 +351,7 @@ static int serve_command(struct rnic_function *f, const struct vfu_message *m, b
     }
 }
 
-static int serve(struct rnic_function *f, bool in_card)
+static int serve_request(struct rnic_function *f, bool in_card)
 {
     struct vfu_message message;
     /* a program that takes no replies is not served */
@@ -371,7 +371,7 @@ static int serve(struct rnic_function *f, bool in_card)
 }
 
 /* An error reply to a program that has made no request. */
-static void refuse(int fd)
+static void refuse_program(int fd)
 {
     uint8_t message[VFU_HEADER_BYTES];
     size_t sent;
@@ -382,4 +382,4 @@ static void refuse(int fd)
 }
 
 const struct rnic_protocol rnic_vfio_user_protocol = {
-    .open = vfu_channel_open, .serve = serve, .send_dma = send_dma, .refuse = refuse};
+    .open = vfu_channel_open, .serve = serve_request, .send_dma = send_dma, .refuse = refuse_program};

@@ -56,7 +56,7 @@ void vipl_framer_next(struct vipl_framer *framer)
     framer->received = 0;
 }
 
-static bool make_room(struct vipl_framer *framer, size_t more)
+static bool make_out_room(struct vipl_framer *framer, size_t more)
 {
     size_t needed = framer->out_bytes + more;
     if (needed <= framer->out_room) {
@@ -105,7 +105,7 @@ int vipl_framer_send(struct vipl_framer *framer, const void *bytes, size_t lengt
     if (error != 0 || left == 0) {
         return error;
     }
-    if ((count > 0 && sent == 0) || !make_room(framer, left)) {
+    if ((count > 0 && sent == 0) || !make_out_room(framer, left)) {
         /* a descriptor cannot be kept; it would not be the peer's any more when it is sent */
         return ENOBUFS;
     }

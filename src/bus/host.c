@@ -109,7 +109,7 @@ static void take_hello(struct rnic_bus_host *h, const struct rnic_bus_message *m
 }
 
 /* Handles one message that has arrived. EAGAIN: none has. */
-static int take_message(struct rnic_bus_host *h, struct awaited *awaited)
+static int take_card_message(struct rnic_bus_host *h, struct awaited *awaited)
 {
     struct rnic_bus_message m;
     const uint8_t *data;
@@ -130,7 +130,7 @@ static int take_all(struct rnic_bus_host *h)
 {
     int error = 0;
     for (unsigned i = 0; i < BATCH && error == 0; i++) {
-        error = take_message(h, NULL);
+        error = take_card_message(h, NULL);
     }
     return error == EAGAIN ? 0 : error;
 }
@@ -149,7 +149,7 @@ static int wait_for_card(struct rnic_bus_host *h, int ms)
 }
 
 /* Handles what has arrived, and sends what is kept. */
-static int make_room(struct rnic_bus_host *h)
+static int await_room(struct rnic_bus_host *h)
 {
     uint64_t deadline = vipl_deadline(h->patience_ms);
     int error = rnic_bus_host_is_gone(h) ? ENODEV : take_all(h);
@@ -171,7 +171,7 @@ static int await_answer(struct rnic_bus_host *h, struct awaited *awaited)
     while (error == 0 && !awaited->has_come) {
         int ms = vipl_ms_left(deadline);
         for (unsigned i = 0; i < BATCH && error == 0 && !awaited->has_come; i++) {
-            error = take_message(h, awaited);
+            error = take_card_message(h, awaited);
         }
         if (!awaited->has_come && (error == 0 || error == EAGAIN) && ms == 0) {
             error = hang_up(h, "the card does not answer");
@@ -182,10 +182,10 @@ static int await_answer(struct rnic_bus_host *h, struct awaited *awaited)
 }
 
 /* The lock is held. */
-static int ask(struct rnic_bus_host *h, struct rnic_bus_message *m, struct rnic_bus_message *answer)
+static int ask_card(struct rnic_bus_host *h, struct rnic_bus_message *m, struct rnic_bus_message *answer)
 {
     struct awaited awaited = {.kind = BUS_DONE};
-    int error = make_room(h);
+    int error = await_room(h);
     m->id = ++h->id;
     error = error == 0 ? send_to_card(h, m, NULL, 0) : error;
     error = error == 0 ? await_answer(h, &awaited) : error;
@@ -207,7 +207,7 @@ static int ask_locking(struct rnic_bus_host *h, struct rnic_bus_message *m, stru
 {
     int cancel = vipl_cancel_off();
     vipl_mutex_lock(&h->lock);
-    int error = ask(h, m, answer);
+    int error = ask_card(h, m, answer);
     unlock(h);
     vipl_cancel_restore(cancel);
     return error;
@@ -240,7 +240,7 @@ static int wait_for_writes(struct rnic_bus_host *h)
 {
     struct rnic_bus_message m = {.kind = BUS_READ, .width = 4, .space = BUS_CONFIG};
     struct rnic_bus_message answer;
-    return h->writes < BUS_MAX_WRITES ? make_room(h) : ask(h, &m, &answer);
+    return h->writes < BUS_MAX_WRITES ? await_room(h) : ask_card(h, &m, &answer);
 }
 
 void rnic_bus_host_write(struct rnic_bus_host *host, unsigned space, uint64_t address, unsigned width,

@@ -151,7 +151,7 @@ static void read_notes(struct worker *worker)
 
 /* The result of a call that needs rights, from a process that does not have them. VIP_INTERRUPTED,
  * and the client makes the call again, while the process is becoming another user. */
-static VIP_RETURN refuse(struct worker *worker, enum vipl_permission permission)
+static VIP_RETURN refuse_call(struct worker *worker, enum vipl_permission permission)
 {
     if (permission == VIPL_CHANGING) {
         uint64_t now = vipl_now_ns();
@@ -180,7 +180,7 @@ static void make_checked_call(struct worker *worker, struct vipl_call *call)
         memcpy(call, checked, vipl_call_bytes(checked->name));
         vipl_server_make_call(worker->client->number, call);
     } else {
-        call->rc = refuse(worker, permission);
+        call->rc = refuse_call(worker, permission);
     }
     vipl_free(checked);
 }

@@ -16,12 +16,12 @@ build bin/setup: make
 build bin/other: make
 build all: phony bin/plain bin/needed bin/setup bin/other
 """
-CTEST = """add_test(plain python "%(here)s/bin/plain" "%(here)s/file" "%(here)s/all" bin/other)
-add_test(needs python "%(here)s/bin")
+CTEST = """add_test(plain sh "%(here)s/bin/plain" "%(here)s/file" "%(here)s/all" bin/other)
+add_test(needs sh "%(here)s/bin")
 set_tests_properties(needs PROPERTIES REQUIRED_FILES "%(here)s/bin/needed" LABELS some)
 add_test(setup "%(here)s/bin/setup")
 set_tests_properties(setup PROPERTIES FIXTURES_SETUP thing)
-add_test(depends python "%(here)s/bin/plain")
+add_test(depends sh "%(here)s/bin/plain")
 set_tests_properties(depends PROPERTIES FIXTURES_REQUIRED thing LABELS some)
 """
 

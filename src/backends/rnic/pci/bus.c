@@ -41,7 +41,7 @@ struct bus_function {
     uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
 };
 
-static struct bus_function *function_of(struct rnic_pci *pci)
+static struct bus_function *bus_function_of(struct rnic_pci *pci)
 {
     return VIPL_CONTAINER(pci, struct bus_function, pci);
 }
@@ -51,8 +51,9 @@ static struct bus_function *function_of(struct rnic_pci *pci)
 static uint32_t read_space(struct rnic_pci *pci, unsigned space, uint32_t offset, unsigned bytes)
 {
     uint64_t value;
-    return rnic_bus_host_read(&function_of(pci)->host, space, offset, bytes, &value) == 0 ? (uint32_t)value
-                                                                                          : UINT32_MAX;
+    return rnic_bus_host_read(&bus_function_of(pci)->host, space, offset, bytes, &value) == 0
+               ? (uint32_t)value
+               : UINT32_MAX;
 }
 
 static uint32_t bus_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
@@ -62,7 +63,7 @@ static uint32_t bus_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 
 static void bus_write(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
 {
-    rnic_bus_host_write(&function_of(pci)->host, bar, offset, 4, value);
+    rnic_bus_host_write(&bus_function_of(pci)->host, bar, offset, 4, value);
 }
 
 static uint32_t bus_config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
@@ -72,13 +73,13 @@ static uint32_t bus_config_read(struct rnic_pci *pci, uint32_t offset, unsigned 
 
 static void bus_config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
 {
-    rnic_bus_host_write(&function_of(pci)->host, BUS_CONFIG, offset, bytes, value);
+    rnic_bus_host_write(&bus_function_of(pci)->host, BUS_CONFIG, offset, bytes, value);
 }
 
 /* An interrupt is a message that names its vector, so that the vectors need no addresses. */
 static int bus_reset(struct rnic_pci *pci)
 {
-    int error = rnic_bus_host_reset(&function_of(pci)->host);
+    int error = rnic_bus_host_reset(&bus_function_of(pci)->host);
     if (error != 0) {
         return error;
     }
@@ -92,7 +93,7 @@ static int bus_reset(struct rnic_pci *pci)
 /* --- what the card does --- */
 
 /* The program's memory is reached with the access rights that the program itself has now. */
-static bool read_memory(void *context, uint64_t address, void *out, uint32_t bytes)
+static bool read_program_memory(void *context, uint64_t address, void *out, uint32_t bytes)
 {
     struct bus_function *f = context;
     const struct rnic_mapping *held;
@@ -110,7 +111,7 @@ static bool read_memory(void *context, uint64_t address, void *out, uint32_t byt
     return is_there;
 }
 
-static const char *write_memory(void *context, uint64_t address, const void *in, uint32_t bytes)
+static const char *write_program_memory(void *context, uint64_t address, const void *in, uint32_t bytes)
 {
     struct bus_function *f = context;
     const struct rnic_mapping *held;
@@ -160,12 +161,12 @@ static void serve_card(void *context)
 
 static int bus_map(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
 {
-    return rnic_maps_add(&function_of(pci)->maps, address, bytes, access, false, iova);
+    return rnic_maps_add(&bus_function_of(pci)->maps, address, bytes, access, false, iova);
 }
 
 static void bus_unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 {
-    rnic_maps_remove(&function_of(pci)->maps, iova, bytes);
+    rnic_maps_remove(&bus_function_of(pci)->maps, iova, bytes);
 }
 
 static int bus_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
@@ -177,8 +178,8 @@ static int bus_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *ou
         return error;
     }
     vipl_shm_close_fd(&shm);
-    error =
-        rnic_maps_add(&function_of(pci)->maps, shm.base, bytes, RNIC_PCI_READ | RNIC_PCI_WRITE, true, &iova);
+    error = rnic_maps_add(&bus_function_of(pci)->maps, shm.base, bytes, RNIC_PCI_READ | RNIC_PCI_WRITE, true,
+                          &iova);
     if (error != 0) {
         vipl_shm_release(&shm);
         return error;
@@ -198,19 +199,19 @@ static void bus_free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
 
 static int bus_interrupt_fd(struct rnic_pci *pci, unsigned vector)
 {
-    return vector < RNIC_VECTORS ? function_of(pci)->events[vector].fd : -1;
+    return vector < RNIC_VECTORS ? bus_function_of(pci)->events[vector].fd : -1;
 }
 
 static void bus_interrupt_clear(struct rnic_pci *pci, unsigned vector)
 {
-    vipl_waker_reset(&function_of(pci)->events[vector]);
+    vipl_waker_reset(&bus_function_of(pci)->events[vector]);
 }
 
 /* The end of the connection is noticed at its socket, which a program that never sleeps reads from
  * time to time. */
 static void bus_progress(struct rnic_pci *pci)
 {
-    struct bus_function *f = function_of(pci);
+    struct bus_function *f = bus_function_of(pci);
     uint32_t now = (uint32_t)(vipl_now_ns() / 1000000);
     if (now - vipl_load_relaxed(&f->checked_at) >= CHECK_MS) {
         vipl_store_relaxed(&f->checked_at, now);
@@ -226,7 +227,7 @@ static void bus_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 
 static bool bus_is_gone(struct rnic_pci *pci)
 {
-    struct bus_function *f = function_of(pci);
+    struct bus_function *f = bus_function_of(pci);
     bus_progress(pci);
     return rnic_bus_host_is_gone(&f->host);
 }
@@ -258,7 +259,7 @@ static void close_function(struct bus_function *f)
 
 static void bus_close(struct rnic_pci *pci)
 {
-    close_function(function_of(pci));
+    close_function(bus_function_of(pci));
 }
 
 /* A child has none of the descriptors: os.h sees to that. */
@@ -287,7 +288,7 @@ static const struct rnic_pci_ops pci_ops = {.name = "bus",
                                             .is_gone = bus_is_gone,
                                             .gone_because = bus_gone_because};
 static const struct rnic_bus_host_ops host_ops = {
-    .dma_read = read_memory, .dma_write = write_memory, .interrupt = fire, .behind = behind};
+    .dma_read = read_program_memory, .dma_write = write_program_memory, .interrupt = fire, .behind = behind};
 
 static int open_events(struct bus_function *f)
 {
