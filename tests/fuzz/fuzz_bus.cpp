@@ -3,16 +3,14 @@
 // The bus protocol at a peer that sends anything. The first byte of the input chooses the end that
 // is tested: the driver's, at a card that has said HELLO; or the adapter's, at a host. The rest is
 // what the peer sends, in pieces: two bytes that say how many follow, and those.
-#include "fuzz.hpp"
+#include "fuzz_adapter.hpp"
 
 #include <algorithm>
 
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define _Static_assert static_assert
 extern "C" {
-#include "adapter/adapter.h"
 #include "bus/host.h"
 }
 
@@ -106,28 +104,9 @@ void test_host(const std::uint8_t *data, std::size_t size)
     }
 }
 
-/** An adapter without sockets of its own; connections are handed to it. */
-class Adapter {
-public:
-    Adapter()
-    {
-        rnic_adapter_config config{};
-        char what[256];
-        config.card = {
-            2,    64, 64, 64, 1024, 16, 64, 1500, {2, 0, 0, 0, 0, 1}, 1, 65536, 4096, {0}, RNIC_PROFILE_NONE,
-            false};
-        FUZZ_CHECK(rnic_adapter_create(&config, &adapter, what, sizeof what) == 0);
-    }
-    ~Adapter() { rnic_adapter_destroy(adapter); }
-    Adapter(const Adapter &) = delete;
-    Adapter &operator=(const Adapter &) = delete;
-
-    rnic_adapter *adapter = nullptr;
-};
-
 void test_card(const std::uint8_t *data, std::size_t size)
 {
-    static const Adapter own; // what a host has done must not stay with the function
+    static const FuzzAdapter own; // what a host has done must not stay with the function
     const rnic_function &function = own.adapter->functions[0];
     int host = -1;
     const int fd = pair(&host);

@@ -4,7 +4,7 @@
 // steps: bytes for the connection, with or without descriptors, and turns of the adapter. Beside it
 // there is another program, whose function must stay as it is. No card is behind the functions that
 // would take time: the model is the real one.
-#include "fuzz.hpp"
+#include "fuzz_adapter.hpp"
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -12,33 +12,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define _Static_assert static_assert
 extern "C" {
-#include "adapter/adapter.h"
 #include "vfio_user/message.h"
 }
 
 namespace {
 
-/** An adapter without sockets of its own; connections are handed to it. */
-class Adapter {
+/** The adapter, and a program that must be answered whatever another one sends. */
+class Adapter : public FuzzAdapter {
 public:
     Adapter()
     {
-        rnic_adapter_config config{};
-        char what[256];
-        config.card = {
-            2,    64, 64, 64, 1024, 16, 64, 1500, {2, 0, 0, 0, 0, 1}, 1, 65536, 4096, {0}, RNIC_PROFILE_NONE,
-            false};
-        FUZZ_CHECK(rnic_adapter_create(&config, &adapter, what, sizeof what) == 0);
         witness = attach(1);
         FUZZ_CHECK(ask_id(witness));
     }
-    ~Adapter()
-    {
-        rnic_adapter_destroy(adapter);
-        vipl_fd_close(witness);
-    }
+    ~Adapter() { vipl_fd_close(witness); }
     Adapter(const Adapter &) = delete;
     Adapter &operator=(const Adapter &) = delete;
 
@@ -78,7 +66,6 @@ public:
         return length >= 4 && std::memcmp(reply + length - 4, id, 4) == 0;
     }
 
-    rnic_adapter *adapter = nullptr;
     int witness = -1;
 
 private:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses of hosts in the system's form. */
+/* Addresses of hosts in the system's form, and the names that the system has for them. */
 #include "os/posix/sockaddr.h"
 
 #include <string.h>
@@ -33,4 +33,37 @@ void vipl_sockaddr_read(const union vipl_sockaddr *in, struct vipl_inet *out)
         out->scope = in->v6.sin6_scope_id;
         memcpy(out->host, &in->v6.sin6_addr, 16);
     }
+}
+
+bool vipl_sockaddr_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out)
+{
+    struct addrinfo hints = {.ai_family = host_len == 4 ? AF_INET : AF_INET6, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list;
+    if (getaddrinfo(name, NULL, &hints, &list) != 0) {
+        return false;
+    }
+    const struct addrinfo *each = list;
+    while (each != NULL && index-- > 0) {
+        each = each->ai_next;
+    }
+    bool found = each != NULL;
+    if (found) {
+        vipl_sockaddr_read((const union vipl_sockaddr *)(const void *)each->ai_addr, out);
+    }
+    freeaddrinfo(list);
+    return found;
+}
+
+bool vipl_sockaddr_reverse(const struct vipl_inet *inet, char *name, size_t size)
+{
+    union vipl_sockaddr address;
+    char host[NI_MAXHOST];
+    socklen_t length = vipl_sockaddr_of(inet, &address);
+    bool found = getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, 0) == 0 ||
+                 getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, NI_NUMERICHOST) == 0;
+    if (!found || strlen(host) >= size) {
+        return false;
+    }
+    memcpy(name, host, strlen(host) + 1);
+    return true;
 }

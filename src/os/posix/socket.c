@@ -34,21 +34,7 @@ enum { BACKLOG = 1024, MIN_SEGMENT = 536, MAX_PIECES = 1024 };
 
 bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out)
 {
-    struct addrinfo hints = {.ai_family = host_len == 4 ? AF_INET : AF_INET6, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list;
-    if (getaddrinfo(name, NULL, &hints, &list) != 0) {
-        return false;
-    }
-    const struct addrinfo *each = list;
-    while (each != NULL && index-- > 0) {
-        each = each->ai_next;
-    }
-    bool found = each != NULL;
-    if (found) {
-        vipl_sockaddr_read((const union vipl_sockaddr *)(const void *)each->ai_addr, out);
-    }
-    freeaddrinfo(list);
-    return found;
+    return vipl_sockaddr_resolve(name, index, host_len, out);
 }
 
 int vipl_host_full_name(char *name, size_t size)
@@ -73,16 +59,7 @@ int vipl_host_full_name(char *name, size_t size)
 
 bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size)
 {
-    union vipl_sockaddr address;
-    char host[NI_MAXHOST];
-    socklen_t length = vipl_sockaddr_of(inet, &address);
-    bool found = getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, 0) == 0 ||
-                 getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, NI_NUMERICHOST) == 0;
-    if (!found || strlen(host) >= size) {
-        return false;
-    }
-    memcpy(name, host, strlen(host) + 1);
-    return true;
+    return vipl_sockaddr_reverse(inet, name, size);
 }
 
 static uint32_t ipv4_of(const struct vipl_inet *inet)

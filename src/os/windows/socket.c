@@ -485,38 +485,12 @@ void vipl_socket_finish(int fd)
 
 bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out)
 {
-    struct addrinfo hints = {.ai_family = host_len == 4 ? AF_INET : AF_INET6, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list;
-    if (start_sockets() != 0 || getaddrinfo(name, NULL, &hints, &list) != 0) {
-        return false;
-    }
-    const struct addrinfo *each = list;
-    while (each != NULL && index-- > 0) {
-        each = each->ai_next;
-    }
-    bool found = each != NULL;
-    if (found) {
-        vipl_sockaddr_read((const union vipl_sockaddr *)(const void *)each->ai_addr, out);
-    }
-    freeaddrinfo(list);
-    return found;
+    return start_sockets() == 0 && vipl_sockaddr_resolve(name, index, host_len, out);
 }
 
 bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size)
 {
-    union vipl_sockaddr address;
-    char host[NI_MAXHOST];
-    if (start_sockets() != 0) {
-        return false;
-    }
-    socklen_t length = vipl_sockaddr_of(inet, &address);
-    bool found = getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, 0) == 0 ||
-                 getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, NI_NUMERICHOST) == 0;
-    if (!found || strlen(host) >= size) {
-        return false;
-    }
-    memcpy(name, host, strlen(host) + 1);
-    return true;
+    return start_sockets() == 0 && vipl_sockaddr_reverse(inet, name, size);
 }
 
 static bool has_address(const IP_ADAPTER_ADDRESSES *adapter, const struct vipl_inet *inet)

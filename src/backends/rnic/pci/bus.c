@@ -21,7 +21,6 @@
 #include "rnic/registers.h"
 
 enum {
-    CHECK_MS = 10,
     ROOM_MS = 1, /* until messages that the card does not read are sent again */
     VECTOR_BYTES = 16,
     VECTOR_CONTROL = 12 /* in an entry of the MSI-X table */
@@ -38,7 +37,7 @@ struct bus_function {
     bool has_wake;
     bool has_thread;
     uint32_t is_closing; /* atomic: the thread is to end */
-    uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
+    uint32_t checked_at; /* see rnic_pci_check_is_due() */
 };
 
 static struct bus_function *bus_function_of(struct rnic_pci *pci)
@@ -212,9 +211,7 @@ static void bus_interrupt_clear(struct rnic_pci *pci, unsigned vector)
 static void bus_progress(struct rnic_pci *pci)
 {
     struct bus_function *f = bus_function_of(pci);
-    uint32_t now = (uint32_t)(vipl_now_ns() / 1000000);
-    if (now - vipl_load_relaxed(&f->checked_at) >= CHECK_MS) {
-        vipl_store_relaxed(&f->checked_at, now);
+    if (rnic_pci_check_is_due(&f->checked_at)) {
         rnic_bus_host_progress(&f->host);
     }
 }

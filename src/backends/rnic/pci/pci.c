@@ -5,10 +5,11 @@
 #include <errno.h>
 
 #include "os/os.h"
+#include "os/os_atomic.h"
 #include "rnic/registers.h"
 
 static const uint64_t RESET_NS = UINT64_C(200000000); /* the data sheet promises half of that */
-enum { FREE_TRIES = 100, FREE_MS = 10 };
+enum { FREE_TRIES = 100, FREE_MS = 10, CHECK_MS = 10, NS_PER_MS = 1000000 };
 enum {
     CAPABILITIES = 0x34, /* in configuration space */
     MAX_CAPABILITIES = 48,
@@ -45,6 +46,16 @@ int rnic_pci_reset_by_register(struct rnic_pci *pci)
             return ETIMEDOUT;
         }
     }
+}
+
+bool rnic_pci_check_is_due(uint32_t *checked_at)
+{
+    uint32_t now = (uint32_t)(vipl_now_ns() / NS_PER_MS);
+    bool is_due = now - vipl_load_relaxed(checked_at) >= CHECK_MS;
+    if (is_due) {
+        vipl_store_relaxed(checked_at, now);
+    }
+    return is_due;
 }
 
 void rnic_pci_enable_msix(struct rnic_pci *pci)

@@ -114,6 +114,13 @@ struct rnic_pci_ops {
  * tenth of a second. ENODEV: the card is gone. ETIMEDOUT: the card does not become ready. */
 int rnic_pci_reset_by_register(struct rnic_pci *pci);
 
+/*
+ * Returns true some hundred times a second: when a connection to a card is to be looked at by a
+ * program that never sleeps. `*checked_at`, which starts at 0, is when that was last so, in
+ * milliseconds: atomic, relaxed.
+ */
+bool rnic_pci_check_is_due(uint32_t *checked_at);
+
 /* Switches MSI-X on, which is off after each reset, in the capability that configuration space
  * lists. The vectors stay masked. */
 void rnic_pci_enable_msix(struct rnic_pci *pci);

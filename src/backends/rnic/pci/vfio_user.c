@@ -27,7 +27,6 @@
 
 enum {
     COOKIE_BYTES = 8,
-    CHECK_MS = 10,
     ATTEMPTS = 5,
     MAX_PARTS = 16 /* of a mapping that the adapter reaches by itself; the rest it asks for */
 };
@@ -47,7 +46,7 @@ struct function {
     struct vipl_waker end;            /* of the thread */
     uint32_t has_thread;              /* atomic; set under thread_lock */
     struct vipl_mutex thread_lock;    /* rank VIPL_RANK_RNIC_PCI: one thread is started */
-    uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
+    uint32_t checked_at;              /* see rnic_pci_check_is_due() */
 };
 
 static struct function *function_of(struct rnic_pci *pci)
@@ -369,9 +368,7 @@ static int open_events(struct function *f)
 static void vfio_user_progress(struct rnic_pci *pci)
 {
     struct function *f = function_of(pci);
-    uint32_t now = (uint32_t)(vipl_now_ns() / 1000000);
-    if (now - vipl_load_relaxed(&f->checked_at) >= CHECK_MS) {
-        vipl_store_relaxed(&f->checked_at, now);
+    if (rnic_pci_check_is_due(&f->checked_at)) {
         vfu_client_progress(&f->client);
     }
 }
