@@ -9,6 +9,7 @@
 # other CPU. The portable layer is under all that the library does; what does not use the library, or only looks at its files, needs it not.
 set(vipl_parts_unit asan tsan s390x portable full-clang full-release full-powerpc full-aarch64 full-musl)
 set(vipl_parts_device full-powerpc)
+set(vipl_parts_adapter full-asan)
 set(vipl_parts_fuzz asan s390x full-powerpc full-aarch64 full-portable)
 set(vipl_parts_conformance full-asan full-tsan full-s390x full-powerpc full-aarch64 full-musl full-portable)
 set(vipl_parts_posix full-clang full-asan full-tsan full-s390x full-powerpc full-aarch64 full-musl full-portable)
