@@ -82,9 +82,10 @@ public:
     {
         while (!receive().ended) {
         }
-        pollfd entry = {fd, POLLIN, 0};
-        return poll(&entry, 1, 0) == 1; // not the time
+        return has_ended();
     }
+    /** Whether the peer ends the stream, and sends nothing before. */
+    bool ends_next() const { return receive().ended && has_ended(); }
 
     static rnic_bus_message message(unsigned kind, std::uint32_t id = 0)
     {
@@ -129,6 +130,12 @@ public:
     int fd;
 
 private:
+    /** After receive().ended: it was not the time. */
+    bool has_ended() const
+    {
+        pollfd entry = {fd, POLLIN, 0};
+        return poll(&entry, 1, 0) == 1;
+    }
     bool fill(Bytes &bytes, size_t done) const
     {
         while (done < bytes.size()) {
