@@ -47,9 +47,10 @@ ROOMS = {
     # Figures of the card itself: its driver, its model, and what its users have of the system.
     'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/verbs/command.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/impair.h',
                      'devices/rnic/efe/frame.h', 'iwarp/rdmap.h', 'rnic/registers.h', 'os/os.h', 'endpoint.h', 'ends.h', 'rate.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
-    # What reads the card's log has it from the adapter's own code.
-    'tools/rnic_log': {'rnic', 'adapter/log.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/frame.h', 'coverage.h', 'explain.h', 'frame.h', 'names.h',
-                       'options.h', 'read.h', 'replay.h', 'rings.h', 'saved.h', 'select.h', 'vcd.h', 'tool_options.h', 'tool_text.h'},
+    # What reads the card's log has it from the adapter's own code, and replays it over the bus protocol.
+    'tools/rnic_log': {'rnic', 'adapter/log.h', 'base/deadline.h', 'base/little.h', 'bus/host.h', 'os/os_atomic.h', 'devices/rnic/card/card.h',
+                       'devices/rnic/efe/frame.h', 'ahead.h', 'card.h', 'coverage.h', 'ends.h', 'explain.h', 'frame.h', 'image.h', 'names.h', 'options.h',
+                       'read.h', 'replay.h', 'rings.h', 'saved.h', 'select.h', 'vcd.h', 'tool_options.h', 'tool_text.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # One way to a card has the card in this process.

@@ -352,6 +352,19 @@ int rnic_bus_host_open(struct rnic_bus_host *host, int fd, unsigned patience_ms,
     return error;
 }
 
+void rnic_bus_host_leave(struct rnic_bus_host *host)
+{
+    struct rnic_bus_message m = {.kind = BUS_BYE};
+    struct awaited awaited = {0}; /* which never comes */
+    int cancel = vipl_cancel_off();
+    vipl_mutex_lock(&host->lock);
+    if (await_room(host) == 0 && send_to_card(host, &m, NULL, 0) == 0) {
+        (void)await_answer(host, &awaited);
+    }
+    vipl_mutex_unlock(&host->lock);
+    vipl_cancel_restore(cancel);
+}
+
 void rnic_bus_host_close(struct rnic_bus_host *host)
 {
     if (host->channel.fd >= 0 && !rnic_bus_host_is_gone(host)) {

@@ -51,6 +51,8 @@ struct rnic_bus_host {
  * ENODEV: the connection has ended. `host->why` says more, unless it is NULL. */
 int rnic_bus_host_open(struct rnic_bus_host *host, int fd, unsigned patience_ms,
                        const struct rnic_bus_host_ops *ops, void *context);
+/* Says BYE and waits until the card has ended the connection: then it has reset the function. */
+void rnic_bus_host_leave(struct rnic_bus_host *host);
 /* Closes the connection. The last call. */
 void rnic_bus_host_close(struct rnic_bus_host *host);
 

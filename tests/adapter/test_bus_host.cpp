@@ -716,6 +716,26 @@ TEST_CASE("who leaves something for the card behind says so", "[rnic_bus]")
     CHECK_FALSE(rnic_bus_host_is_gone(&slow.host));
 }
 
+TEST_CASE("a host that leaves waits until the card has ended, and serves the card meanwhile", "[rnic_bus]")
+{
+    std::atomic<bool> is_served{false};
+    Impatient ends([&](BusEnd &end) {
+        const BusMessage bye = end.receive();
+        const BusMessage data = read_memory(end, 0x1000, 8);
+        is_served = bye.header.kind == BUS_BYE && data.data == Bytes(8, 1);
+        (void)shutdown(end.fd, SHUT_RDWR);
+    });
+    REQUIRE(ends.error == 0);
+    rnic_bus_host_leave(&ends.host);
+    CHECK(is_served);
+    CHECK(ends.why().empty());
+    Impatient stays([](BusEnd &) {});
+    REQUIRE(stays.error == 0);
+    rnic_bus_host_leave(&stays.host);
+    CHECK(stays.why() == "the card does not answer");
+    rnic_bus_host_leave(&stays.host); // it is gone, so that there is nothing to wait for
+}
+
 TEST_CASE("a card that does not read is gone when it is needed", "[rnic_bus]")
 {
     Impatient deaf([](BusEnd &end) {

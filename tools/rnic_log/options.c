@@ -17,6 +17,7 @@ static void print_help(void)
         "usage: vipl-rnic-log [OPTION]... FILE\n"
         "       vipl-rnic-log --coverage [--json] FILE...\n"
         "       vipl-rnic-log --replay [--load FILE] [--until PLACE [--save FILE]] FILE\n"
+        "       vipl-rnic-log --replay --card PATH [--wait SECONDS] [--until PLACE] FILE\n"
         "Reads the transaction log of an emulated RDMA card (vipl-rnicd --log): prints it, selects from it,\n"
         "turns it into another format, tells what of the card it has touched, or replays it.\n"
         "\n"
@@ -31,6 +32,10 @@ static void print_help(void)
         "                        names the first record that differs\n"
         "  -s, --save FILE       saves the card of a replay at the first call behind --until\n"
         "  -l, --load FILE       begins a replay with a card that was saved, on this CPU or another one\n"
+        "  -C, --card PATH       replays it to the card behind this socket, RTL in a simulator or "
+        "vipl-rnicd\n"
+        "                        --bus, in that card's own time\n"
+        "  -w, --wait SECONDS    how long that card may do nothing of what it should (default: 10)\n"
         "  -f, --from PLACE      from there on: seconds as the log has them; with + before them, after the\n"
         "                        first transaction; @N, the Nth transaction\n"
         "  -u, --until PLACE     up to and with that\n"
@@ -50,7 +55,8 @@ static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'}, {"explain", no_argument, NULL, 'e'},
     {"coverage", no_argument, NULL, 'c'},     {"json", no_argument, NULL, 'j'},
     {"replay", no_argument, NULL, 'r'},       {"save", required_argument, NULL, 's'},
-    {"load", required_argument, NULL, 'l'},   {"from", required_argument, NULL, 'f'},
+    {"load", required_argument, NULL, 'l'},   {"card", required_argument, NULL, 'C'},
+    {"wait", required_argument, NULL, 'w'},   {"from", required_argument, NULL, 'f'},
     {"until", required_argument, NULL, 'u'},  {"until-failed", no_argument, NULL, 'x'},
     {"fn", required_argument, NULL, 'F'},     {"kind", required_argument, NULL, 'k'},
     {"qp", required_argument, NULL, 'q'},     {"version", no_argument, NULL, 'V'},
@@ -142,6 +148,18 @@ static bool parse_qp(const char *text, int64_t *qp)
     return true;
 }
 
+static bool parse_wait(const char *text, unsigned *ms)
+{
+    enum { MOST_S = 86400 };
+    uint64_t seconds;
+
+    if (!parse_digits(&text, '\0', MOST_S, &seconds)) {
+        return false;
+    }
+    *ms = (unsigned)seconds * 1000;
+    return seconds > 0;
+}
+
 /* False: it is another way to write the output already. */
 static bool set_what(struct log_options *options, enum log_output what)
 {
@@ -170,6 +188,11 @@ static bool take(void *into, int option)
     case 'l':
         options->load = optarg;
         return optarg[0] != '\0';
+    case 'C':
+        options->card = optarg;
+        return optarg[0] != '\0';
+    case 'w':
+        return parse_wait(optarg, &options->wait_ms);
     case 'j':
         options->json = true;
         return true;
@@ -205,8 +228,12 @@ static bool selects(const struct log_options *options)
 static const char *wrong_replay(const struct log_options *options)
 {
     if (options->what != LOG_AS_REPLAY) {
-        return options->save != NULL || options->load != NULL ? "--save and --load are for --replay alone"
-                                                              : NULL;
+        bool is_for_replay =
+            options->save != NULL || options->load != NULL || options->card != NULL || options->wait_ms != 0;
+        return is_for_replay ? "--save, --load, --card and --wait are for --replay alone" : NULL;
+    }
+    if (options->card != NULL ? options->save != NULL || options->load != NULL : options->wait_ms != 0) {
+        return "a card behind a socket is not saved, and no other one is waited for";
     }
     if (selects(options)) {
         return "a replay is of a whole log, or of its beginning (--until)";
@@ -230,7 +257,8 @@ static const char *wrong_usage(const struct log_options *options)
 
 int log_parse(int argc, char **argv, struct log_options *options)
 {
-    static const struct tool_command command = {"o:ecjrs:l:f:u:xF:k:q:Vh", long_options, print_help, take};
+    static const struct tool_command command = {"o:ecjrs:l:C:w:f:u:xF:k:q:Vh", long_options, print_help,
+                                                take};
     int code;
     const char *wrong;
 
@@ -245,6 +273,9 @@ int log_parse(int argc, char **argv, struct log_options *options)
     if (wrong != NULL) {
         tool_complain("%s; see --help", wrong);
         return TOOL_USAGE;
+    }
+    if (options->wait_ms == 0) {
+        options->wait_ms = 10000;
     }
     if (options->what == LOG_AS_LOG && options->output != NULL && ends_in(options->output, ".vcd")) {
         options->what = LOG_AS_VCD;

@@ -31,6 +31,8 @@ struct log_options {
     int64_t qp;       /* -1: any */
     const char *save; /* where the replayed card goes behind `until`, or NULL */
     const char *load; /* the saved card that a replay begins with, or NULL */
+    const char *card; /* the socket of the card of a replay; NULL: one of this program */
+    unsigned wait_ms; /* for that card, while it does nothing */
     char **files;
     int count;
 };

@@ -3,10 +3,12 @@
 #include "read.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "adapter/log.h"
+#include "tool_text.h"
 
 bool log_read_room(struct log_reader *reader, size_t bytes)
 {
@@ -66,6 +68,14 @@ enum log_got log_read_next(struct log_reader *reader, struct rnic_transaction *o
         return LOG_GOT_DAMAGE;
     }
     return reader->is_text ? log_read_line(reader, out) : log_read_block(reader, out);
+}
+
+void log_read_complain(const struct log_reader *reader, const char *path)
+{
+    if (reader->damage != NULL) {
+        tool_complain("%s: %s %" PRIu64 ": %s", path, reader->is_text ? "line" : "byte", reader->place,
+                      reader->damage);
+    }
 }
 
 void log_read_close(struct log_reader *reader)

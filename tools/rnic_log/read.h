@@ -37,6 +37,8 @@ int log_read_open(struct log_reader *reader, const char *path);
 int log_read_from(struct log_reader *reader, FILE *file);
 /* The next transaction. `data` in it lasts until the next call. After damage there is no more. */
 enum log_got log_read_next(struct log_reader *reader, struct rnic_transaction *out);
+/* Says on standard error what is damaged, if something is. */
+void log_read_complain(const struct log_reader *reader, const char *path);
 void log_read_close(struct log_reader *reader);
 
 /* The kind with that name, as the text format has it; -1: there is none. */

@@ -66,12 +66,18 @@ static void print_record(const char *who, const struct rnic_transaction *record)
     }
 }
 
+void replay_differs(const char *path, uint64_t number, const struct rnic_transaction *log,
+                    const struct rnic_transaction *card)
+{
+    printf("%s: record %" PRIu64 " differs\n", path, number);
+    print_record("log ", log);
+    print_record("card", card);
+}
+
 /* What the card does, or NULL, is not what the log says. */
 static void differ(struct replay *r, const struct rnic_transaction *card)
 {
-    printf("%s: record %" PRIu64 " differs\n", r->path, r->number);
-    print_record("log ", &r->next);
-    print_record("card", card);
+    replay_differs(r->path, r->number, &r->next, card);
     r->differs = true;
     r->has_next = false;
 }
@@ -474,10 +480,7 @@ static void power_down(struct replay *r)
 
 static int conclude(struct replay *r)
 {
-    if (r->reader.damage != NULL) {
-        tool_complain("%s: %s %" PRIu64 ": %s", r->path, r->reader.is_text ? "line" : "byte", r->reader.place,
-                      r->reader.damage);
-    }
+    log_read_complain(&r->reader, r->path);
     if (r->differs) {
         return REPLAY_DIFFERS;
     }

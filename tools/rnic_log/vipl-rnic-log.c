@@ -7,12 +7,12 @@
  * is read twice.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "adapter/log.h"
+#include "card.h"
 #include "coverage.h"
 #include "explain.h"
 #include "options.h"
@@ -60,10 +60,7 @@ static int read_log(struct output *output, const char *path, emitter *emit)
             emit(output, &transaction, known);
         }
     }
-    if (got == LOG_GOT_DAMAGE) {
-        tool_complain("%s: %s %" PRIu64 ": %s", path, reader.is_text ? "line" : "byte", reader.place,
-                      reader.damage);
-    }
+    log_read_complain(&reader, path);
     log_read_close(&reader);
     rings_free(rings);
     return got == LOG_GOT_DAMAGE ? TOOL_FAILED : TOOL_OK;
@@ -218,7 +215,7 @@ int main(int argc, char **argv)
         return code;
     }
     if (options.what == LOG_AS_REPLAY) {
-        return replay(&options);
+        return options.card != NULL ? replay_to_card(&options) : replay(&options);
     }
     if (is_an_input(&options)) {
         tool_complain("%s: it is the log itself", options.output);

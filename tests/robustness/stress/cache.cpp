@@ -121,8 +121,8 @@ private:
         return static_cast<unsigned char *>(at);
     }
     /** mremap() of bytes_ at `from`. While another thread has the system watch a mapping that ended
-     * here, these pages may be two mappings for some microseconds (docs/design/registration-cache.md),
-     * which mremap() refuses. */
+     * here, these pages may be two mappings for some microseconds, which mremap() refuses
+     * (docs/design/registration-cache.md). */
     unsigned char *remap(void *from, size_t bytes, int flags, void *to)
     {
         constexpr int kTries = 100000;
