@@ -34,6 +34,9 @@ set(not_installed_headers "")
 if(NOT VIPL_BUILD_DM)
     set(not_installed_headers PATTERN "device_memory.h" EXCLUDE)
 endif()
+if(NOT WIN32)
+    list(APPEND not_installed_headers PATTERN "windows.h" EXCLUDE)
+endif()
 install(DIRECTORY include/vipl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" ${not_installed_headers})
 

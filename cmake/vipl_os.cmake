@@ -25,6 +25,7 @@ if(WIN32)
         channel.c
         descriptor.c
         error.c
+        event.c
         local.c
         no_fork.c
         output.c
@@ -39,6 +40,8 @@ if(WIN32)
         thread.c
         wait.c
         word.c)
+    vipl_layer(src/api
+        vipx_event.c)
     if(VIPL_BACKEND_TCP)
         vipl_layer(src/os/windows
             socket.c)

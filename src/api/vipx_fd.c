@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Entry point: ready descriptors for event loops. */
+#include "api/fd.h"
 #include "base/guard.h"
 #include "base/handle.h"
 #include "core/cq.h"
@@ -97,31 +98,36 @@ static bool is_kind_of(VIPX_FD_KIND kind, const void *handle)
     return false;
 }
 
-static VIP_RETURN get_fd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
+VIP_RETURN vipl_get_fd(VIPX_FD_KIND kind, VIP_PVOID handle, int *fd)
 {
     struct query query = {.fresh = NULL};
-    if (Fd == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    *Fd = -1;
-    if (vipl_handle_is_shared(Handle)) {
-        return is_kind_of(Kind, Handle) ? vipl_share_fd(Handle, Kind == VIPX_FD_RECV, Fd)
+    if (vipl_handle_is_shared(handle)) {
+        return is_kind_of(kind, handle) ? vipl_share_fd(handle, kind == VIPX_FD_RECV, fd)
                                         : VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = attach(&query, Kind, Handle);
+    VIP_RETURN rc = attach(&query, kind, handle);
     if (rc == VIP_SUCCESS && query.fd < 0) {
         struct vipl_nic *nic = query.nic;
         rc = vipl_ready_fd_new(nic, &query.fresh);
         if (rc == VIP_SUCCESS) {
-            rc = attach(&query, Kind, Handle);
+            rc = attach(&query, kind, handle);
             vipl_ready_fd_free(query.fresh); /* another thread was first, or the object has ended */
         }
         vipl_nic_put(nic);
     }
     if (rc == VIP_SUCCESS) {
-        *Fd = query.fd;
+        *fd = query.fd;
     }
     return rc;
+}
+
+static VIP_RETURN get_fd(VIPX_FD_KIND kind, VIP_PVOID handle, int *fd)
+{
+    if (fd == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *fd = -1;
+    return vipl_fds_are_of_system() ? vipl_get_fd(kind, handle, fd) : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)

@@ -74,6 +74,11 @@ int vipl_fd_adopt_pair(int fds[2])
     return error;
 }
 
+bool vipl_fds_are_of_system(void)
+{
+    return true;
+}
+
 bool vipl_fd_is_poller(int fd)
 {
 #ifdef __linux__

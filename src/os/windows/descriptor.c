@@ -56,6 +56,9 @@ struct vipl_object *vipl_object_get(int fd, void (*end)(struct vipl_object *obje
 void vipl_object_put(struct vipl_object *object)
 {
     if (object != NULL && vipl_fetch_add(&object->references, (uint32_t)-1) == 1) {
+        if (object->event != NULL) {
+            CloseHandle(object->event);
+        }
         object->end(object);
     }
 }
@@ -78,6 +81,9 @@ void vipl_fd_close(int fd)
 void vipl_object_mark_locked(struct vipl_object *object, bool ready)
 {
     object->ready = ready;
+    if (object->event != NULL) {
+        (void)(ready ? SetEvent(object->event) : ResetEvent(object->event));
+    }
     for (struct vipl_member *member = object->memberships; member != NULL; member = member->next_set) {
         vipl_member_changed(member);
     }

@@ -26,6 +26,7 @@ struct vipl_object {
     bool writable; /* guarded by vipl_objects: there is room to send */
     bool hung_up;  /* guarded by vipl_objects: the other end sends nothing more */
     bool broken;   /* guarded by vipl_objects: both directions have ended */
+    HANDLE event;  /* guarded by vipl_objects: set while `ready` is; NULL: nobody has asked for it */
     struct vipl_member *memberships; /* guarded by vipl_objects: the sets that have it */
     struct vipl_sleep *sleeps;       /* guarded by vipl_objects: the threads that sleep for it */
 };
