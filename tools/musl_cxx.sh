@@ -6,7 +6,8 @@
 set -eu
 root=${0%/*}/..
 for zig in "$root"/build/zig/lib/python3*/site-packages/ziglang/zig; do :; done
-export ZIG_GLOBAL_CACHE_DIR="$root/build/zig/cache" ZIG_LOCAL_CACHE_DIR="$root/build/zig/cache"
+ZIG_GLOBAL_CACHE_DIR=$(readlink -f "$root/build/zig")/cache
+export ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR="$root/build/zig-cache"
 
 # Its linker knows --wrap, but what calls the linker does not: then it says how it would call it, and is not asked.
 wrap=
