@@ -427,9 +427,16 @@ def join_cable():
         if subprocess.run(['ip', *words.split()], stderr=subprocess.DEVNULL, check=False).returncode != 0:
             return False
     end = time.monotonic() + LIMIT
-    while 'LOWER_UP' not in subprocess.run(['ip', 'link', 'show', 'gen0'], stdout=subprocess.PIPE, text=True, check=True).stdout:
-        check(time.monotonic() < end, 'the cable is not up')
+    for name in 'gen0', 'cap0':
+        while not is_sending(name):
+            check(time.monotonic() < end, 'the cable is not up')
     return True
+
+
+def is_sending(name):
+    """LOWER_UP is not enough: what is sent before the system has given the interface its queues is lost, and nobody says so."""
+    words = subprocess.run(['ip', '-o', 'link', 'show', name], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return words[words.index('state') + 1] == 'UP' and words[words.index('qdisc') + 1] != 'noop'
 
 
 def on_cable(programs, folder, count):
