@@ -446,8 +446,7 @@ typedef enum _VIPX_FD_KIND {
  * @param Fd      Receives the descriptor, or -1.
  * @retval VIP_ERROR_RESOURCE The queue reports to a completion queue; or no descriptors, memory or
  *         threads are left.
- * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads; or the system is
- *         Windows, where vipl/windows.h has VipxGetEvent().
+ * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline: no threads; on Windows (windows.h).
  */
 VIPL_API VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd);
 

@@ -2,7 +2,7 @@
 /* Entry point on Windows: events in the place of ready descriptors. */
 #include "api/fd.h"
 #include "base/guard.h"
-#include "os/windows/event.h"
+#include "os/event.h"
 #include "vipl/windows.h"
 
 static VIP_RETURN get_event(VIPX_FD_KIND kind, VIP_PVOID handle, void **event)

@@ -7,6 +7,7 @@
 #include "core/nic.h"
 #include "core/ready_fd.h"
 #include "core/vi.h"
+#include "os/event.h"
 #include "share/client_wait.h"
 #include "vipl/posix.h"
 

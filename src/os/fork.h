@@ -43,8 +43,6 @@ int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]);
 /* Whether the descriptor is open and of the kind that poll sets use. */
 bool vipl_fd_is_poller(int fd);
-/* Whether descriptors are the system's, so that a program may wait for them in its own way. */
-bool vipl_fds_are_of_system(void);
 /* Makes and registers a duplicate whose number is at least `least`, and at least 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* Opens a file to append to, and makes it if it is missing. Forked children keep the descriptor.

@@ -11,8 +11,8 @@
 #include "support/os_hooks.hpp"
 
 extern "C" {
+#include "os/event.h"
 #include "os/windows/descriptor.h"
-#include "os/windows/event.h"
 }
 
 using namespace windows_test;

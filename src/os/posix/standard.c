@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #endif
 
+#include "os/event.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Event objects, which descriptors have from the first question on. */
-#include "os/windows/event.h"
+#include "os/event.h"
 
 #include <errno.h>
 
