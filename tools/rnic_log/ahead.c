@@ -244,7 +244,7 @@ static void take_next(const struct wanted *w, struct ahead_record *record, uint3
 
 static bool is_all_known(const struct wanted *w)
 {
-    return memchr(w->is_known, false, w->bytes) == NULL;
+    return memchr(w->is_known, 0, w->bytes) == NULL;
 }
 
 static bool is_refused(const struct ahead *a, unsigned fn, const struct wanted *w, size_t end)

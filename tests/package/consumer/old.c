@@ -14,7 +14,7 @@ int main(void)
     VIP_VI_ATTRIBUTES attributes;
     VIP_MEM_HANDLE memory;
     VIP_DESCRIPTOR *descriptor, *done;
-    char *base = room + (64 - (unsigned long)room % 64);
+    char *base = room + (64 - (size_t)room % 64);
 
     if (VipOpenNic("VINIC", &nic) != VIP_SUCCESS) {
         return 1;
