@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """vipl-rnic-log --replay --card: what a log's card did is done again by a card behind a socket with no difference, also by one that does it
 in other pieces; a difference is named with its record; a card that does less, or more, is found out; what cannot be replayed is refused."""
+import itertools
 import os
 import re
 import shutil
@@ -141,6 +142,7 @@ def check_wrong():
              ("memory that the log does not know", nth(DMA_READ, 3, unknown), "card: .* dma-read .*address=0x7770000 "),
              ("no interrupts", lambda m: [] if m.kind == INTERRUPT else [m], "card: nothing"),
              ("a vector that does not exist", nth(INTERRUPT, 1, lambda m: [Message(INTERRUPT, value=16)]), "card: nothing"),
+             ("interrupts without end", nth(DMA_WRITE, 9, lambda m: itertools.repeat(Message(INTERRUPT, value=1))), "card: nothing"),
              ("no answer", nth(DONE, 5, lambda m: []), "card: nothing"),
              ("an end of the stream", nth(DMA_READ, 5, lambda m: None), "card: nothing"))
     for what, change, pattern in cases:

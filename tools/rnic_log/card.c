@@ -34,8 +34,7 @@ struct replay_to {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t moved; /* the card has done something */
     struct ahead ahead;
-    uint64_t dma;   /* bytes */
-    uint64_t moves; /* of the card: what it has done so far */
+    uint64_t dma; /* bytes */
     bool differs;
     bool is_wrong; /* the replay is over for another reason, which was said */
 };
@@ -88,7 +87,6 @@ static struct replay_to *enter(const struct end *end)
     struct replay_to *r = end->all->context;
 
     pthread_mutex_lock(&r->lock);
-    r->moves++;
     (void)pthread_cond_signal(&r->moved);
     return r;
 }
@@ -153,7 +151,6 @@ static void card_is_gone(void *context)
     struct replay_to *r = context;
 
     pthread_mutex_lock(&r->lock);
-    r->moves++;
     (void)pthread_cond_signal(&r->moved);
     leave(r);
 }
@@ -186,12 +183,27 @@ static void await_card(struct replay_to *r, uint64_t deadline)
     (void)pthread_cond_timedwait(&r->moved, &r->lock, &until);
 }
 
+/* Whatever else the card does: this record has to be begun, or go on, by then. */
+struct due {
+    uint64_t number;
+    uint32_t done;
+    uint64_t deadline;
+};
+
+static bool is_due(struct due *due, const struct ahead_record *missing, unsigned wait_ms)
+{
+    if (missing->number == due->number && missing->done == due->done) {
+        return vipl_ms_left(due->deadline) == 0;
+    }
+    *due = (struct due){missing->number, missing->done, vipl_deadline(wait_ms)};
+    return false;
+}
+
 /* Waits until the card has done what comes before the next act. NULL: the log or the replay is
  * over. */
 static struct ahead_record *await_act(struct replay_to *r)
 {
-    uint64_t moves = r->moves;
-    uint64_t deadline = vipl_deadline(r->options->wait_ms);
+    struct due due = {0};
 
     for (check_cards(r); !is_over(r); check_cards(r)) {
         const struct ahead_record *missing;
@@ -200,14 +212,10 @@ static struct ahead_record *await_act(struct replay_to *r)
             give_up(r, strerror(ENOMEM));
         } else if (act != NULL || (missing == NULL && r->ahead.is_over)) {
             return act;
-        } else if (missing != NULL && r->moves == moves && vipl_ms_left(deadline) == 0) {
+        } else if (missing != NULL && is_due(&due, missing, r->options->wait_ms)) {
             differ(r, missing, NULL);
         } else if (missing != NULL) {
-            if (r->moves != moves) {
-                moves = r->moves;
-                deadline = vipl_deadline(r->options->wait_ms);
-            }
-            await_card(r, deadline);
+            await_card(r, due.deadline);
         }
     }
     return NULL;

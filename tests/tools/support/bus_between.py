@@ -41,7 +41,13 @@ class Connection:
             threading.Thread(target=run, daemon=True).start()
 
     def serve_card(self):
-        file = self.card.makefile("rb")
+        try:
+            self.change_all(self.card.makefile("rb"))
+        except OSError:  # the host has ended
+            pass
+        self.end()
+
+    def change_all(self, file):
         while (message := receive(file)) is not None:
             changed = self.change(message)
             if changed is None:
@@ -55,7 +61,6 @@ class Connection:
                     piece.id = self.next_id
                     self.next_id += 1
                 piece.send(self.host)
-        self.end()
 
     def serve_host(self):
         file = self.host.makefile("rb")
