@@ -117,7 +117,10 @@ class Traffic:
     def start_cap(self, name, *options):
         process = subprocess.Popen([self.cap, '--store', 'file:' + self.path(name), '--port', self.cap_port, '--json', *options],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        check('receiving' in process.stderr.readline(), 'vipl-cap does not receive')
+        line = process.stderr.readline()
+        if 'receiving' not in line:
+            process.terminate()
+            check(False, 'vipl-cap does not receive: %s%s' % (line, process.communicate(timeout=LIMIT)[1]))
         return process
 
     def end_cap(self, process, code=0, stop=False):
