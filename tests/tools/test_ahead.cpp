@@ -291,6 +291,26 @@ TEST_CASE("a register of BAR0 is no doorbell, where that is in BAR2", "[ahead]")
     CHECK(a.has_act());
 }
 
+TEST_CASE("whose turn it is on the card is what the log has first, up to what is missing", "[ahead]")
+{
+    Ahead a(act() + reads(0x1000, kA, 1) + writes(0x2000, kA, 1) + writes(0x3000, kA, 2) + act() +
+            writes(0x4000, kA, 3));
+    bool of[RNIC_CARD_MAX_FUNCTIONS] = {};
+    of[1] = of[2] = of[3] = true;
+    CHECK(ahead_turn(&a.ahead, of) == RNIC_CARD_MAX_FUNCTIONS); // the host's
+    a.pass();
+    CHECK(ahead_turn(&a.ahead, of) == 1);
+    of[1] = false;
+    CHECK(ahead_turn(&a.ahead, of) == RNIC_CARD_MAX_FUNCTIONS); // the first one is not done
+    CHECK(a.write(0x2000, kA, 1));
+    CHECK(ahead_turn(&a.ahead, of) == 2);
+    of[2] = false;
+    CHECK(a.write(0x3000, kA, 2));
+    CHECK(ahead_turn(&a.ahead, of) == RNIC_CARD_MAX_FUNCTIONS); // the third one is behind an act
+    a.pass();
+    CHECK(ahead_turn(&a.ahead, of) == 3);
+}
+
 TEST_CASE("more between two acts than is read ahead is done piece by piece", "[ahead]")
 {
     const unsigned count = AHEAD_RECORDS + 500;

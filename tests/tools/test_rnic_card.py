@@ -66,8 +66,11 @@ def lines_of(name):
 
 def check_same():
     for size in ("64", "5000"):
-        checks.code(record("log.pcapng", "--count", "20", "--size", size), 0, "pings of %s bytes" % size)
-        result = replay("log.pcapng")
+        for _ in range(3):  # a log whose client asked for the listener just before it was there is a race that another card may win
+            checks.code(record("log.pcapng", "--count", "20", "--size", size), 0, "pings of %s bytes" % size)
+            result = replay("log.pcapng")
+            if result.code == 0:
+                break
         checks.code(result, 0, "a card that is alike, %s bytes" % size)
         found = re.search(r"(\d+) records, (\d+) accesses, (\d+) bytes of DMA, no difference\n", result.out)
         checks.that(found is not None and int(found.group(1)) == len(lines_of("log.pcapng")), "all records", result)

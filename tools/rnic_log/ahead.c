@@ -190,6 +190,20 @@ struct ahead_record *ahead_act(struct ahead *ahead, const struct ahead_record **
     return NULL;
 }
 
+unsigned ahead_turn(const struct ahead *ahead, const bool of[RNIC_CARD_MAX_FUNCTIONS])
+{
+    for (size_t i = 0; i < ahead->count && !is_act(record_at(ahead, i)); i++) {
+        const struct ahead_record *record = record_at(ahead, i);
+        if (record->c.fn < RNIC_CARD_MAX_FUNCTIONS && of[record->c.fn]) {
+            return record->c.fn;
+        }
+        if (is_missing(record)) {
+            break;
+        }
+    }
+    return RNIC_CARD_MAX_FUNCTIONS;
+}
+
 bool ahead_is_over(const struct ahead *ahead)
 {
     return ahead->is_over && next_act(ahead) == ahead->count;

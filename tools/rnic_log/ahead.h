@@ -48,6 +48,9 @@ void ahead_end(struct ahead *ahead);
 /* The next act, up to which there is nothing that the card has to do; NULL: the log is over, or
  * there is something, which is then in *missing. */
 struct ahead_record *ahead_act(struct ahead *ahead, const struct ahead_record **missing);
+/* The function of the first thing that the card does next, up to the next act or to what is
+ * missing, of those for which `of` is true; RNIC_CARD_MAX_FUNCTIONS: there is none. */
+unsigned ahead_turn(const struct ahead *ahead, const bool of[RNIC_CARD_MAX_FUNCTIONS]);
 /* Drops the records up to and with the next act. Their DMA is in the memory afterwards. */
 void ahead_pass(struct ahead *ahead);
 /* The act behind the next one, if it is read; NULL otherwise. */

@@ -30,6 +30,7 @@ struct replay_to {
     struct log_reader reader;
     struct selection selection;
     struct ends ends;
+    struct end *written; /* what was written there last, the card may not have executed yet; or NULL */
     uint64_t acts;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t moved; /* the card has done something */
@@ -199,6 +200,60 @@ static bool is_due(struct due *due, const struct ahead_record *missing, unsigned
     return false;
 }
 
+/* Messages of two connections have no order: the answer to a read says that what was written before
+ * on that connection is executed. */
+static void finish_others(struct replay_to *r, const struct end *end)
+{
+    uint64_t value;
+
+    if (r->written != NULL && r->written != end) {
+        (void)rnic_bus_host_read(&r->written->host, BUS_CONFIG, 0, 4, &value);
+        r->written = NULL;
+    }
+}
+
+/* Rings the doorbells of a function that were kept. The lock is not held. */
+static void ring(struct replay_to *r, struct end *end)
+{
+    finish_others(r, end);
+    for (unsigned i = 0; i < end->doorbells; i++) {
+        uint8_t bytes[4]; /* the log has the index */
+        rnic_put32(bytes, (uint32_t)end->doorbell[i].value, end->is_big);
+        rnic_bus_host_write(&end->host, 2, end->doorbell[i].address, sizeof(bytes), vipl_get_little32(bytes));
+        r->written = end;
+    }
+    end->doorbells = 0;
+}
+
+/* A doorbell is kept until the log's card has acted on it: of doorbells of several functions that
+ * it has seen in one look, it may have acted on the last one first. */
+static void keep_doorbell(struct replay_to *r, struct end *end, const struct rnic_transaction *c)
+{
+    if (end->doorbells == sizeof(end->doorbell) / sizeof(end->doorbell[0])) {
+        ring(r, end);
+    }
+    end->doorbell[end->doorbells++] = *c;
+}
+
+/* Returns true if there was a doorbell for what the card does next. The lock is released
+ * meanwhile. */
+static bool ring_next(struct replay_to *r)
+{
+    bool has[RNIC_CARD_MAX_FUNCTIONS];
+
+    for (unsigned fn = 0; fn < RNIC_CARD_MAX_FUNCTIONS; fn++) {
+        has[fn] = r->ends.ends[fn] != NULL && r->ends.ends[fn]->doorbells > 0;
+    }
+    unsigned fn = ahead_turn(&r->ahead, has);
+    if (fn == RNIC_CARD_MAX_FUNCTIONS) {
+        return false;
+    }
+    leave(r);
+    ring(r, r->ends.ends[fn]);
+    pthread_mutex_lock(&r->lock);
+    return true;
+}
+
 /* Waits until the card has done what comes before the next act. NULL: the log or the replay is
  * over. */
 static struct ahead_record *await_act(struct replay_to *r)
@@ -210,6 +265,8 @@ static struct ahead_record *await_act(struct replay_to *r)
         struct ahead_record *act = ahead_act(&r->ahead, &missing);
         if (r->ahead.is_out) {
             give_up(r, strerror(ENOMEM));
+        } else if (ring_next(r)) {
+            continue;
         } else if (act != NULL || (missing == NULL && r->ahead.is_over)) {
             return act;
         } else if (missing != NULL && is_due(&due, missing, r->options->wait_ms)) {
@@ -269,6 +326,7 @@ static void detach(struct replay_to *r, struct end *end, const struct ahead_reco
     bool is_reset =
         next.kind == RNIC_TRANSACTION_ATTACH && next.fn == record->c.fn && next.time == record->c.time;
 
+    r->written = NULL;
     if (!is_reset) {
         ends_close(&r->ends, end->fn);
         return;
@@ -319,37 +377,34 @@ static void compare_register(struct replay_to *r, struct end *end, const struct 
     fail(r, record, &card);
 }
 
-static void write_register(struct end *end, const struct rnic_transaction *c)
+static void write_register(struct replay_to *r, struct end *end, const struct rnic_transaction *c)
 {
+    r->written = end;
     if (c->kind == RNIC_TRANSACTION_REGISTER_WRITE && c->bar == 0 && c->address == RNIC_REG_CTRL) {
         end->is_big = (c->value & RNIC_CTRL_BYTE_ORDER) != 0;
     }
     rnic_bus_host_write(&end->host, space_of(c), c->address, c->bytes, c->value);
 }
 
-/* The log has the index. */
-static void ring(struct end *end, const struct rnic_transaction *c)
-{
-    uint8_t bytes[4];
-
-    rnic_put32(bytes, (uint32_t)c->value, end->is_big);
-    rnic_bus_host_write(&end->host, 2, c->address, sizeof(bytes), vipl_get_little32(bytes));
-}
-
 static void act_in_function(struct replay_to *r, struct end *end, const struct ahead_record *record)
 {
     const struct rnic_transaction *c = &record->c;
 
+    if (c->kind == RNIC_TRANSACTION_DOORBELL) {
+        keep_doorbell(r, end, c);
+        return;
+    }
+    ring(r, end);
+    finish_others(r, end);
     if (c->kind == RNIC_TRANSACTION_DETACH) {
         detach(r, end, record);
-    } else if (c->kind == RNIC_TRANSACTION_DOORBELL) {
-        ring(end, c);
     } else if (!is_access(c)) {
         stop(r, r->path, "it has an access that a bus does not have");
     } else if (c->kind == RNIC_TRANSACTION_CONFIG_READ || c->kind == RNIC_TRANSACTION_REGISTER_READ) {
         compare_register(r, end, record);
+        r->written = NULL;
     } else {
-        write_register(end, c);
+        write_register(r, end, c);
     }
 }
 

@@ -16,7 +16,10 @@ struct end {
     struct ends *all;
     unsigned fn;
     struct rnic_bus_host host;
-    bool is_big; /* the user's: the driver has chosen big-endian doorbells */
+    /* the user's: the driver has chosen big-endian doorbells; those that are not rung yet */
+    bool is_big;
+    unsigned doorbells;
+    struct rnic_transaction doorbell[16];
 };
 
 struct ends {
