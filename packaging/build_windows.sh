@@ -26,7 +26,10 @@ cmake --install "$work/build" --prefix "$work/$name" --strip >>"$work/build.log"
 } >"$work/$name/lib/vipl.def"
 grep -q '^    VipOpenNic$' "$work/$name/lib/vipl.def"
 grep -q '^    VipxGetEvent$' "$work/$name/lib/vipl.def"
-! grep -qvE '^(LIBRARY|EXPORTS|    Vipx?[A-Z])' "$work/$name/lib/vipl.def" # nothing else
+if grep -vE '^(LIBRARY|EXPORTS|    Vipx?[A-Z])' "$work/$name/lib/vipl.def"; then
+    echo "windows: the DLL exports something else" >&2
+    exit 1
+fi
 llvm-dlltool -m i386:x86-64 -d "$work/$name/lib/vipl.def" -D vipl.dll -l "$work/$name/lib/vipl.lib"
 (cd "$work" && cmake -E tar cf "$name.zip" --format=zip "$name")
 

@@ -32,7 +32,8 @@ struct rnic_bus_host_ops {
 struct rnic_bus_host {
     struct vipl_mutex lock;     /* rank VIPL_RANK_PCI; guards the fields below but the atomic ones */
     struct vipl_framer channel; /* the descriptor is constant */
-    /* constant: a card that takes longer for an answer, or to read what it was sent, is gone */
+    /* a card that takes longer for an answer, or to read what it was sent, is gone. Its user may
+     * change it before another thread has the connection; then it is constant */
     unsigned patience_ms;
     bool greeted;    /* the card's HELLO has come */
     uint32_t id;     /* of the last access that waits for an answer */

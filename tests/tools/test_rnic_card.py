@@ -15,6 +15,7 @@ from bus_between import DMA_READ, DMA_WRITE, DONE, INTERRUPT, Between, Message  
 from toolrun import Checks, Running, directory, run  # noqa: E402
 
 checks = Checks()
+until = []  # of log.pcapng
 program, ping = (os.path.join(directory(), name) for name in ("vipl-rnic-log", "vipl-ping"))
 rnicd = os.path.join(directory(), "..", "libexec", "vipl-rnicd")
 folder = tempfile.mkdtemp(prefix="vipl-rnic-card-")
@@ -41,9 +42,16 @@ class Card:
         self.adapter.signal(signal.SIGTERM)
 
 
-def record(name, *options):
-    with Card("--record", path(name)):
-        return run(ping, "--pair", "--device", "rnic:bus:" + path("card"), "--quiet", *options)
+def record(name, *options, options_of_card=()):
+    """The listener is there before it is asked for: which of the two comes first is a race otherwise, which another card may decide otherwise."""
+    device = "rnic:bus:" + path("card")
+    with Card("--record", path(name), *options_of_card):
+        server = Running(ping, "--server", "--device", device)
+        server.wait_line("waiting")
+        address = re.search(r"address +(\S+)", run(os.path.join(directory(), "vipl-info"), "--device", device).out)
+        result = run(ping, "--client", address.group(1), "--device", device, "--quiet", *options)
+        server.signal(signal.SIGTERM)
+        return result
 
 
 def replay(name, *options, change=None):
@@ -64,16 +72,20 @@ def lines_of(name):
         return file.readlines()
 
 
+def to_last_ping(name, size):
+    """Up to the last byte that was sent: behind that both ends take the connection down at the same time, each before the other one or not."""
+    lines = lines_of(name)
+    return "--until", "@%d" % (1 + max(i for i, line in enumerate(lines) if " dma-write " in line and " bytes=%s " % size in line))
+
+
 def check_same():
     for size in ("64", "5000"):
-        for _ in range(3):  # a log whose client asked for the listener just before it was there is a race that another card may win
-            checks.code(record("log.pcapng", "--count", "20", "--size", size), 0, "pings of %s bytes" % size)
-            result = replay("log.pcapng")
-            if result.code == 0:
-                break
+        checks.code(record("log.pcapng", "--count", "20", "--size", size), 0, "pings of %s bytes" % size)
+        until[:] = to_last_ping("log.pcapng", size)
+        result = replay("log.pcapng", *until)
         checks.code(result, 0, "a card that is alike, %s bytes" % size)
         found = re.search(r"(\d+) records, (\d+) accesses, (\d+) bytes of DMA, no difference\n", result.out)
-        checks.that(found is not None and int(found.group(1)) == len(lines_of("log.pcapng")), "all records", result)
+        checks.that(found is not None and "@" + found.group(1) == until[1], "all records", result)
         checks.that(found is not None and int(found.group(3)) > 20 * 4 * int(size), "all data: each ping is read and written twice", result)
 
 
@@ -88,7 +100,7 @@ def in_pieces(message):
 
 
 def check_pieces():
-    result = replay("log.pcapng", change=in_pieces)
+    result = replay("log.pcapng", *until, change=in_pieces)
     checks.code(result, 0, "a card that does all in pieces")
     checks.that("no difference" in result.out and re.search(r"other place than in the log: 0 writes, [1-9]\d* interrupts", result.out) is not None,
                 "its interrupts are counted", result)
@@ -102,11 +114,11 @@ def check_planted():
     """A bit of what the log's card did: that record is named."""
     lines = lines_of("log.pcapng")
     for kind, field in (("dma-write", "data"), ("dma-write", "address"), ("register-read", "value"), ("config-read", "value"), ("interrupt", "value")):
-        places = [i for i, line in enumerate(lines) if line.split()[2] == kind and len(line) < 8000]  # one message
+        places = [i for i, line in enumerate(lines[:int(until[1][1:])]) if line.split()[2] == kind and len(line) < 8000]  # one message
         at = places[len(places) // 2] if kind != "interrupt" else places[0]
         with open(path("planted.txt"), "w") as file:
             file.writelines(lines[:at] + [flip(lines[at], field)] + lines[at + 1:])
-        result = replay("planted.txt", "--wait", "1")
+        result = replay("planted.txt", "--wait", "3")
         checks.code(result, 3, "a bit of the %s of a %s" % (field, kind))
         named = re.search(r"record (\d+) differs\nlog : (.*)\ncard: (.*)\n", result.out)
         checks.that(named is not None and int(named.group(1)) == at + 1, "record %d is named" % (at + 1), result)
@@ -160,19 +172,18 @@ def check_polled():
     at = next(i for i, line in enumerate(lines) if " register-read " in line and "address=0x44 " in line)
     with open(path("polled.txt"), "w") as file:
         file.writelines(lines[:at] + [flip(lines[at], "value")] * 3 + lines[at:])
-    checks.code(replay("polled.txt"), 0, "a register that the log's host has polled")
+    checks.code(replay("polled.txt", "--until", "@%d" % (int(until[1][1:]) + 3)), 0, "a register that the log's host has polled")
 
     late = [0]
 
     def not_yet(message):
         late[0] += 1 if message.kind == DONE else 0
         return [Message(DONE, id=message.id, value=message.value ^ 1)] if message.kind == DONE and late[0] in (8, 9) else [message]
-    checks.code(replay("log.pcapng", change=not_yet), 0, "a register that has its value later")
+    checks.code(replay("log.pcapng", *until, change=not_yet), 0, "a register that has its value later")
 
 
 def check_refused():
-    with Card("--record", path("faults.pcapng"), "--fault", "late=500,interrupt_late=0.1"):
-        run(ping, "--pair", "--device", "rnic:bus:" + path("card"), "--quiet", "--count", "2")
+    record("faults.pcapng", "--count", "2", options_of_card=("--fault", "late=500,interrupt_late=0.1"))
     adapter = Running(rnicd, "--socket", path("vfio"), *same, "--record", path("mapped.pcapng"))
     until = time.monotonic() + 30
     while not os.path.exists(path("vfio")) and time.monotonic() < until:

@@ -345,8 +345,12 @@ static unsigned space_of(const struct rnic_transaction *c)
 
 static bool is_access(const struct rnic_transaction *c)
 {
-    bool is_width = c->bytes == 1 || c->bytes == 2 || c->bytes == 4 || c->bytes == 8;
-    return is_width && c->address % c->bytes == 0 && (space_of(c) < BUS_BARS || space_of(c) == BUS_CONFIG);
+    const struct rnic_bus_message m = {.bytes = BUS_HEADER_BYTES,
+                                       .kind = BUS_READ,
+                                       .width = (uint16_t)c->bytes,
+                                       .space = (uint8_t)space_of(c),
+                                       .address = c->address};
+    return c->bytes == m.width && rnic_bus_message_check(&m, false) == NULL;
 }
 
 /* Whether the log's host has read the same register again at once. */
@@ -508,6 +512,8 @@ int replay_to_card(const struct log_options *options)
     int code = replay_log(r);
     ahead_end(&r->ahead);
     log_read_close(&r->reader);
+    (void)pthread_cond_destroy(&r->moved);
+    (void)pthread_mutex_destroy(&r->lock);
     free(r);
     return code;
 }

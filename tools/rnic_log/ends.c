@@ -91,8 +91,10 @@ int ends_open(struct ends *ends, unsigned fn, const char **why)
     if (error == 0) {
         end->all = ends;
         end->fn = fn;
-        error = rnic_bus_host_open(&end->host, fd, ends->wait_ms, &ends->ops, end);
+        error = rnic_bus_host_open(&end->host, fd, BUS_PATIENCE_MS, &ends->ops,
+                                   end); /* a simulator may be starting */
         *why = end->host.why;
+        end->host.patience_ms = ends->wait_ms;
     }
     if (error != 0) {
         free(end);

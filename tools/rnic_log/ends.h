@@ -30,7 +30,7 @@ struct ends {
     void *context;
     struct vipl_thread thread;
     struct vipl_waker waker;
-    uint32_t is_behind;   /* atomic: messages are kept; pairs with itself */
+    uint32_t is_behind;   /* atomic: messages are kept; any thread sets it, the thread above takes it */
     pthread_mutex_t lock; /* taken before a connection's lock; guards what follows */
     bool is_over;
     /* NULL: there is none. The user's thread alone changes them. */
