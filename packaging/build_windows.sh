@@ -22,7 +22,7 @@ cmake --install "$work/build" --prefix "$work/$name" --strip >>"$work/build.log"
 {
     echo "LIBRARY vipl.dll"
     echo EXPORTS
-    x86_64-w64-mingw32-objdump -p "$work/$name/bin/vipl.dll" | sed -n 's/^\t\[ *[0-9]*\] \(.*\)$/    \1/p'
+    x86_64-w64-mingw32-objdump -p "$work/$name/bin/vipl.dll" | sed -n 's/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z0-9_]*\)$/    \1/p'
 } >"$work/$name/lib/vipl.def"
 grep -q '^    VipOpenNic$' "$work/$name/lib/vipl.def"
 grep -q '^    VipxGetEvent$' "$work/$name/lib/vipl.def"
