@@ -666,9 +666,9 @@ VIPL_API VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_AD
 /**
  * End a connection, or a pending connect. The VI is IDLE afterwards; descriptors still in its
  * queues are flushed and can be reaped; the peer goes to #VIP_STATE_ERROR
- * with #VIP_ERROR_CONN_LOST. On a reliable VI what was sent before is delivered first, waiting up
- * to VIPL_LINGER milliseconds for a peer that has yet to fetch it [ours]. Succeeds on a VI that is
- * idle, or whose peer has gone.
+ * with #VIP_ERROR_CONN_LOST. On a reliable VI what was sent before is delivered first, and RDMA
+ * Reads of the peer that have come are answered, waiting up to VIPL_LINGER milliseconds for the
+ * peer [ours]. Succeeds on a VI that is idle, or whose peer has gone.
  *
  * RDMA operations of the peer through this VI are over when it returns. There is one exception: an
  * operation that a peer on this host has begun and, being stopped, does not finish within a second.

@@ -305,6 +305,10 @@ struct vipl_backend {
      * finish_wait(). An async-signal-safe function calls it only if the NIC handle has no service
      * thread that could. */
     void (*quiesce)(struct vipl_be_nic *be, struct vipl_vi *vi);
+    /* Optional. Whether a disconnect would break off the answer to an RDMA Read of the peer; core
+     * waits for VIPL_LINGER milliseconds at most until vipl_up_answered(). The VI's send lock is
+     * held. */
+    bool (*is_answering)(struct vipl_be_nic *be, struct vipl_vi *vi);
     /* The VI has left CONNECTED: the backend forgets the peer, and tells it. */
     void (*disconnect)(struct vipl_be_nic *be, struct vipl_vi *vi);
 

@@ -20,6 +20,9 @@ struct vipl_send_done {
 };
 /* Completes several pending sends of a VI without error, in posting order. */
 void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_send_done *done, unsigned count);
+/* The backend does not answer RDMA Reads of the peer any more (is_answering()). The caller holds no
+ * lock of the VI. */
+void vipl_up_answered(struct vipl_vi *vi);
 /* Tells core that there may be room again for sends that got VIPL_POSTED_AGAIN. */
 void vipl_up_send_resume(struct vipl_vi *vi);
 /* Reads the pieces of the pending RDMA Read `sequence` from its descriptor again, and checks them.

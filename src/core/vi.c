@@ -494,13 +494,29 @@ static void finish_failure(struct vipl_deferred *work)
     vipl_vi_put(vi);
 }
 
-/* VIP_SUCCESS: all sends are complete, or the connection has ended. */
+/* Whether a disconnect would break off sends, or answers to the peer's RDMA Reads. The send lock is
+ * held. */
+static bool is_busy_locked(struct vipl_vi *vi)
+{
+    const struct vipl_backend *ops = vi->nic->ops;
+    return vi->state == VIP_STATE_CONNECTED &&
+           (vi->send.completed != vi->send.posted ||
+            (ops->is_answering != NULL && ops->is_answering(vi->nic->be, vi)));
+}
+
+void vipl_up_answered(struct vipl_vi *vi)
+{
+    vipl_biased_lock(&vi->send.lock);
+    vipl_wake_all_locked(&vi->send.waiters);
+    vipl_biased_unlock(&vi->send.lock);
+}
+
+/* VIP_SUCCESS: nothing is under way any more, or the connection has ended. */
 static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
 {
     struct vipl_vi *vi = arg;
     vipl_biased_lock(&vi->send.lock);
-    bool over =
-        vi->state != VIP_STATE_CONNECTED || vipl_up_has_failed(vi) || vi->send.completed == vi->send.posted;
+    bool over = vipl_up_has_failed(vi) || !is_busy_locked(vi);
     if (!over && waiter != NULL) {
         vipl_list_append(&vi->send.waiters, &waiter->link);
         vipl_queue_watch(&vi->send);
@@ -519,8 +535,9 @@ static void leave_drained(void *arg, struct vipl_waiter *waiter, bool unused)
     vipl_biased_unlock(&vi->send.lock);
 }
 
-/* Waits until the sends that were posted before a disconnect on a reliable VI are delivered, or
- * VIPL_LINGER is over. The caller holds a reference on the NIC and no lock. */
+/* Waits until the sends that were posted before a disconnect on a reliable VI are delivered, and
+ * the peer's RDMA Reads are answered, or until VIPL_LINGER is over. The caller holds a reference on
+ * the NIC and no lock. */
 static void linger(struct vipl_vi *vi)
 {
     struct vipl_wait_for what = {.attempt = attempt_drained, .leave = leave_drained, .arg = vi};
@@ -622,8 +639,7 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
         return VIP_INVALID_PARAMETER;
     }
     struct vipl_nic *nic = vipl_nic_ref(vi->nic) ? vi->nic : NULL;
-    bool must_drain =
-        vi->state == VIP_STATE_CONNECTED && vipl_vi_is_reliable(vi) && vi->send.completed != vi->send.posted;
+    bool must_drain = vipl_vi_is_reliable(vi) && is_busy_locked(vi);
     vipl_biased_unlock(&vi->send.lock);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;

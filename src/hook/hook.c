@@ -331,6 +331,12 @@ static void hook_quiesce(struct vipl_be_nic *be, struct vipl_vi *vi)
     vipl_trace(&hook->trace, VIPL_TRACED_QUIESCE, vi, "ends");
 }
 
+static bool hook_is_answering(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct hook_nic *hook = hook_of(be);
+    return hook->ops->is_answering(hook->be, vi);
+}
+
 static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
@@ -526,6 +532,7 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->memory_alloc = backend->memory_alloc == NULL ? NULL : hook_memory_alloc;
     table->memory_free = backend->memory_free == NULL ? NULL : hook_memory_free;
     table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
+    table->is_answering = backend->is_answering == NULL ? NULL : hook_is_answering;
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
     table->flush_deferred = backend->flush_deferred == NULL ? NULL : hook_flush_deferred;
     table->poll_epoch = backend->poll_epoch == NULL ? NULL : hook_poll_epoch;

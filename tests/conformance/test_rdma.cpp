@@ -33,6 +33,8 @@ void await_written(const Span &bytes, unsigned seed)
     EXPECT(bytes.part(0, bytes.size - 1).holds(seed));
 }
 
+constexpr unsigned kManyReads = 32, kLongRead = 32000;
+
 bool has_rdma_read(Peer &peer)
 {
     return (peer.nic().attributes().RDMAReadSupport & peer.level()) != 0;
@@ -463,6 +465,49 @@ TWO_ROLE_CASE("sends, RDMA Writes and RDMA Reads of one queue complete in postin
             EXPECT(sent(end.vi) == work.desc);
         }
         peer.sync();
+    },
+};
+
+TWO_ROLE_CASE("VipDisconnect answers the RDMA Reads that came before what was received",
+              "[VipDisconnect][full]") = {
+    [](Peer &peer) {
+        need_rdma_read(peer);
+        Endpoint end(peer);
+        Memory memory(peer.nic(), kManyReads * kLongRead, rdma_memory());
+        const Span source = memory.bytes(kManyReads * kLongRead);
+        for (unsigned i = 0; i < kManyReads; ++i) {
+            source.part(i * kLongRead, kLongRead).fill(i);
+        }
+        end.receive(16);
+        end.connect();
+        offer(peer, source);
+        received(end.vi);
+        REQUIRE_VIP(VipDisconnect(end.vi));
+        peer.sync();
+    },
+    [](Peer &peer) {
+        need_rdma_read(peer);
+        Endpoint end(peer);
+        Memory memory(peer.nic(), (kManyReads + 1) * kLongRead, rdma_memory());
+        std::vector<Work> reads;
+        std::vector<Span> copies;
+        const Work leave = end.memory.transfer(end.memory.text("leave"));
+        end.connect();
+        const RemoteSpan from = peer.receive<RemoteSpan>();
+        for (unsigned i = 0; i < kManyReads; ++i) {
+            copies.push_back(memory.bytes(kLongRead));
+            reads.push_back(memory.rdma(VIP_CONTROL_OP_RDMAREAD, from + i * kLongRead, copies[i]));
+            post_send(end.vi, reads[i]);
+        }
+        post_send(end.vi, leave);
+        for (unsigned i = 0; i < kManyReads; ++i) { // the other end may have been asked to leave by now
+            EXPECT(sent(end.vi) == reads[i].desc);
+            EXPECT_STATUS(VIP_STATUS_OP_RDMA_READ, reads[i].desc);
+            EXPECT(copies[i].holds(i));
+        }
+        EXPECT(sent(end.vi) == leave.desc);
+        peer.sync();
+        end.vi.await(VIP_STATE_ERROR);
     },
 };
 

@@ -214,6 +214,7 @@ struct lo_session {
     struct vipl_list held; /* lo_held.link: the messages that followed that one; rx */
     bool rx_dropping;      /* no receive took the message: its further chunks are dropped; rx */
     uint32_t rx_status;    /* the status of the current message, for the sender; rx */
+    uint32_t reads;        /* atomic: of link->reads; written under rx, which core does not hold */
 };
 
 struct lo_remote;

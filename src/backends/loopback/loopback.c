@@ -540,6 +540,7 @@ const struct vipl_backend vipl_loopback_ops = {
     .conn_accept = lo_conn_accept,
     .conn_reject = lo_conn_reject,
     .revoke = vipl_lo_session_revoke,
+    .is_answering = vipl_lo_session_is_answering,
     .disconnect = lo_disconnect,
     .post_send = lo_post_send,
     .send_short = lo_send_short,

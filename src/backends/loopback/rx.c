@@ -430,6 +430,7 @@ static bool on_read(struct lo_session *s, const struct lo_message *m, const unsi
     read->total = m->total;
     read->offset = 0;
     read->address = t.address;
+    vipl_store_relaxed(&s->reads, s->reads + 1); /* before the program sees any later message */
     return true;
 }
 
@@ -497,6 +498,12 @@ static bool serve_read(struct lo_link *link)
     if (over) {
         link->reads_first = (link->reads_first + 1) % LO_REQUEST_SLOTS;
         link->reads_count--;
+    }
+    if (over && s != NULL) {
+        vipl_store_relaxed(&s->reads, s->reads - 1);
+        if (s->reads == 0) {
+            vipl_up_answered(s->vi);
+        }
     }
     return true;
 }

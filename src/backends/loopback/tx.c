@@ -267,6 +267,13 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     }
 }
 
+bool vipl_lo_session_is_answering(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    const struct lo_session *session = lo_vi_of(vi)->session;
+    (void)be;
+    return session != NULL && vipl_load_relaxed(&session->reads) != 0;
+}
+
 void vipl_lo_session_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct lo_session *session = lo_vi_of(vi)->session;

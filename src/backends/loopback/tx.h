@@ -19,6 +19,8 @@ void vipl_lo_session_forget(struct lo_session *session);
 /* As vipl_backend.revoke: withdraws the session's permission for direct access and invalidates the
  * request slots of its pending sends. Both queue locks of the VI are held. */
 void vipl_lo_session_revoke(struct vipl_be_nic *be, struct vipl_vi *vi);
+/* As vipl_backend.is_answering. */
+bool vipl_lo_session_is_answering(struct vipl_be_nic *be, struct vipl_vi *vi);
 /* As vipl_backend.disconnect, for a VI that may have a session: waits for the peer's direct
  * accesses and sends CLOSE. */
 void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
