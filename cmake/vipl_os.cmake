@@ -37,6 +37,7 @@ if(WIN32)
         process.c
         safe_copy.c
         shm.c
+        sleeper.c
         thread.c
         wait.c
         word.c)

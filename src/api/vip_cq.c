@@ -222,7 +222,13 @@ static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const 
                                  struct vipl_more_fds *fds, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
     struct take take = {.handle = handle, .watches = fds != NULL};
-    struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL, fds};
+    struct vipl_wait_for what = {.attempt = attempt_take,
+                                 .leave = leave_take,
+                                 .cancellable = true,
+                                 .mask = mask,
+                                 .fds = fds,
+                                 .arg = &take,
+                                 .arg_bytes = sizeof(take)};
     if (vi == NULL || recv == NULL) {
         return VIP_INVALID_PARAMETER;
     }

@@ -252,7 +252,12 @@ static VIP_RETURN wait_for_work(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeo
                                 VIP_DESCRIPTOR **out)
 {
     struct reap reap = {handle, recv, NULL};
-    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask, true, NULL, NULL};
+    struct vipl_wait_for what = {.attempt = attempt_reap,
+                                 .leave = leave_reap,
+                                 .cancellable = true,
+                                 .mask = mask,
+                                 .arg = &reap,
+                                 .arg_bytes = sizeof(reap)};
     struct vipl_nic *nic;
     if (out == NULL) {
         return VIP_INVALID_PARAMETER;

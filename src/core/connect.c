@@ -132,9 +132,10 @@ void vipl_conns_close(struct vipl_nic *nic)
 
 struct wait_for_conn {
     struct vipl_nic *nic;
-    const struct vipl_address *local;
+    struct vipl_address local;
     struct vipl_conn *conn; /* out: the request that was taken */
 };
+_Static_assert(sizeof(struct wait_for_conn) <= VIPL_WAIT_ARG, "vipl_wait() copies it");
 
 static VIP_RETURN take_conn_locked(struct vipl_conn *conn)
 {
@@ -156,7 +157,7 @@ static VIP_RETURN attempt_conn(void *arg, struct vipl_waiter *waiter)
     vipl_mutex_lock(&nic->lock);
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns && rc == VIP_NOT_DONE; l = l->next) {
         struct vipl_conn *conn = VIPL_CONTAINER(l, struct vipl_conn, link);
-        if (conn->state == VIPL_CONN_WAITING && vipl_address_same_discriminator(&conn->local, wait->local)) {
+        if (conn->state == VIPL_CONN_WAITING && vipl_address_same_discriminator(&conn->local, &wait->local)) {
             rc = take_conn_locked(conn);
             wait->conn = conn;
         }
@@ -183,7 +184,7 @@ static void leave_conn(void *arg, struct vipl_waiter *waiter, bool unused)
 static void cancelled_conn(void *arg)
 {
     struct wait_for_conn *wait = arg;
-    vipl_listener_end(wait->nic, wait->local);
+    vipl_listener_end(wait->nic, &wait->local);
 }
 
 static void write_remote_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBUTES *out)
@@ -212,7 +213,12 @@ static void drop_taken(struct vipl_conn *conn)
 static VIP_RETURN take_request(struct wait_for_conn *wait, uint64_t deadline)
 {
     struct vipl_nic *nic = wait->nic;
-    struct vipl_wait_for what = {attempt_conn, leave_conn, wait, NULL, true, cancelled_conn, NULL};
+    struct vipl_wait_for what = {.attempt = attempt_conn,
+                                 .leave = leave_conn,
+                                 .cancellable = true,
+                                 .cancelled = cancelled_conn,
+                                 .arg = wait,
+                                 .arg_bytes = sizeof(*wait)};
     nic->ops->conns_look(nic->be);
     for (;;) {
         VIP_RETURN rc = vipl_wait(nic, &what, deadline);
@@ -226,7 +232,7 @@ static VIP_RETURN take_request(struct wait_for_conn *wait, uint64_t deadline)
 VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *local, VIP_ULONG timeout,
                              VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle)
 {
-    struct wait_for_conn wait = {.nic = nic, .local = local};
+    struct wait_for_conn wait = {.nic = nic, .local = *local};
     uint64_t deadline = vipl_deadline(timeout);
     VIP_RETURN rc = vipl_listener_begin(nic, local);
     if (vipl_nic_is_inherited(nic)) {
@@ -501,8 +507,11 @@ VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, c
                                 bool at_once, VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
     enum vipl_connect_kind kind = at_once ? VIPL_CONNECT_AT_ONCE : VIPL_CONNECT_PATIENT;
-    struct vipl_wait_for what = {
-        attempt_connected, leave_connected, vi_handle, NULL, true, cancelled_request, NULL};
+    struct vipl_wait_for what = {.attempt = attempt_connected,
+                                 .leave = leave_connected,
+                                 .cancellable = true,
+                                 .cancelled = cancelled_request,
+                                 .arg = vi_handle};
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -574,7 +583,8 @@ VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
 
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL, true, NULL, NULL};
+    struct vipl_wait_for what = {
+        .attempt = attempt_connected, .leave = leave_connected, .cancellable = true, .arg = vi_handle};
     uint64_t deadline;
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {

@@ -3,6 +3,7 @@
 #include "core/wait.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/deadline.h"
 #include "base/deferred.h"
@@ -10,6 +11,7 @@
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/spin.h"
+#include "os/killed.h"
 
 static void wake_locked(struct vipl_list *link)
 {
@@ -90,17 +92,26 @@ static int shorter_timeout(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
-/* One sleep. */
+/* The sleeps of one call, or of the service thread. */
 struct sleep {
     struct vipl_nic *nic;
     const struct vipl_wait_for *what; /* NULL: the service thread sleeps */
     struct vipl_waiter *waiter;
     struct vipl_poll_hint hint;
-    bool prepared;
+    bool prepared; /* of this sleep: finish_wait() has not followed */
 };
 
-/* The clean-up of a thread that is cancelled in its sleep: no other thread depends on it
- * afterwards. */
+/* A call that sleeps, with all that another thread needs to end it (os/killed.h). */
+struct call {
+    struct sleep sleep;
+    struct vipl_waiter waiter;
+    struct vipl_wait_for what; /* the caller's, with the copy of its argument */
+    uint64_t arg[VIPL_WAIT_ARG / sizeof(uint64_t)];
+};
+_Static_assert(sizeof(struct call) <= VIPL_SLEEP_MEMORY, "a killed thread's call outlives it");
+
+/* The clean-up of a thread that is cancelled in its sleep, or, by another thread, of one that was
+ * killed: no other thread depends on it afterwards. */
 static void end_cancelled(void *arg)
 {
     struct sleep *s = arg;
@@ -159,11 +170,8 @@ static int block(struct sleep *s, const int *fds, unsigned count, int ms)
     const struct vipl_more_fds *more = s->what->fds;
     int rc;
     vipl_guard_sleep();
-    if (s->what->cancellable) {
-        rc = vipl_poll_cancellable(fds, count, more, ms, s->what->mask, vipl_guard.cancel, end_cancelled, s);
-    } else {
-        rc = vipl_poll_more(fds, count, more, ms, s->what->mask);
-    }
+    int cancel = s->what->cancellable ? vipl_guard.cancel : vipl_cancel_off(); /* is off: never */
+    rc = vipl_poll_cancellable(fds, count, more, ms, s->what->mask, cancel, end_cancelled, s);
     vipl_guard_wake();
     return rc;
 }
@@ -186,24 +194,25 @@ static int sleep_leading(struct sleep *s, int ms)
     }
     s->hint.quiet = rc == VIPL_POLL_PROGRAM || rc == ETIMEDOUT;
     nic->ops->finish_wait(nic->be, &s->hint);
+    s->prepared = false;
     return rc == ETIMEDOUT && most != ms ? 0 : rc; /* 0: only the backend's time limit is over */
 }
 
 /* One sleep of an enlisted waiter. Returns 0, ETIMEDOUT, EINTR, or ECHILD in a child that was
  * forked meanwhile. */
-static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
-                     uint64_t deadline)
+static int sleep_for(struct sleep *s, uint64_t deadline)
 {
-    struct sleep sleep = {.nic = nic, .what = what, .waiter = waiter};
+    struct vipl_nic *nic = s->nic;
+    struct vipl_waiter *waiter = s->waiter;
     int ms = vipl_ms_left(deadline);
     int rc;
     if (ms == 0) {
         return ETIMEDOUT;
     }
     if (lead_or_follow(&nic->sleepers, waiter, &nic->service.waker)) {
-        rc = sleep_leading(&sleep, ms);
+        rc = sleep_leading(s, ms);
     } else {
-        rc = block(&sleep, &waiter->waker->fd, 1, ms);
+        rc = block(s, &waiter->waker->fd, 1, ms);
     }
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
@@ -266,48 +275,46 @@ void vipl_up_wake(struct vipl_nic *nic)
 }
 
 /* Attempts, sleeps if there is nothing, and attempts again. */
-static VIP_RETURN attempt_or_sleep(struct vipl_nic *nic, const struct vipl_wait_for *what,
-                                   struct vipl_waiter *waiter, uint64_t deadline, int *why)
+static VIP_RETURN attempt_or_sleep(struct sleep *s, uint64_t deadline, int *why)
 {
-    VIP_RETURN rc = what->attempt(what->arg, waiter);
+    const struct vipl_wait_for *what = s->what;
+    VIP_RETURN rc = what->attempt(what->arg, s->waiter);
     if (rc == VIP_NOT_DONE) {
-        *why = sleep_for(nic, what, waiter, deadline);
+        *why = sleep_for(s, deadline);
         if (*why == ECHILD) {
             return VIP_INVALID_PARAMETER;
         }
         /* Before the next attempt: what that attempt finds needs no wake-up any more. */
-        what->leave(what->arg, waiter, false);
-        vipl_nic_progress(nic);
+        what->leave(what->arg, s->waiter, false);
+        vipl_nic_progress(s->nic);
         rc = what->attempt(what->arg, NULL);
     }
     return rc;
 }
 
 /* The same for a thread that spins first. */
-static VIP_RETURN spin_or_sleep(struct vipl_nic *nic, const struct vipl_wait_for *what,
-                                struct vipl_waiter *waiter, uint64_t deadline, int *why)
+static VIP_RETURN spin_or_sleep(struct sleep *s, uint64_t deadline, int *why)
 {
+    const struct vipl_wait_for *what = s->what;
     struct vipl_spin spin;
-    VIP_RETURN rc = vipl_spin_poll(nic, what, deadline, &spin, why);
+    VIP_RETURN rc = vipl_spin_poll(s->nic, what, deadline, &spin, why);
     if (rc == VIP_NOT_DONE && *why == ECHILD) {
         return VIP_INVALID_PARAMETER;
     }
     bool over = *why != 0 || (what->fds != NULL && vipl_more_fds_are_ready(what->fds));
     bool sleeps = rc == VIP_NOT_DONE && !over;
     if (sleeps) {
-        rc = attempt_or_sleep(nic, what, waiter, deadline, why);
+        rc = attempt_or_sleep(s, deadline, why);
     }
-    vipl_spin_learn(nic, &spin, rc, sleeps);
+    vipl_spin_learn(s->nic, &spin, rc, sleeps);
     return rc;
 }
 
-static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *what,
-                            struct vipl_waiter *waiter, uint64_t deadline, int *why)
+static VIP_RETURN wait_once(struct sleep *s, uint64_t deadline, int *why)
 {
     *why = 0;
-    vipl_nic_progress(nic);
-    return nic->spin_ns == 0 ? attempt_or_sleep(nic, what, waiter, deadline, why)
-                             : spin_or_sleep(nic, what, waiter, deadline, why);
+    vipl_nic_progress(s->nic);
+    return s->nic->spin_ns == 0 ? attempt_or_sleep(s, deadline, why) : spin_or_sleep(s, deadline, why);
 }
 
 /* Returns true, once, if another thread has asked this thread to end its call. */
@@ -317,16 +324,17 @@ static bool is_cancelled(const struct vipl_waker *waker)
            vipl_exchange(waker->cancel, 0) != 0; /* pairs with the thread that set `cancel` */
 }
 
-static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
-                          uint64_t deadline)
+static VIP_RETURN wait_on(struct sleep *s, uint64_t deadline)
 {
+    const struct vipl_nic *nic = s->nic;
+    const struct vipl_wait_for *what = s->what;
     VIP_RETURN rc = VIP_NOT_DONE;
     while (rc == VIP_NOT_DONE) {
         int why;
         if (vipl_load_relaxed(&nic->closing) != 0) {
             return VIP_INVALID_PARAMETER;
         }
-        rc = wait_once(nic, what, waiter, deadline, &why);
+        rc = wait_once(s, deadline, &why);
         if (rc == VIP_NOT_DONE && what->fds != NULL && vipl_more_fds_are_ready(what->fds)) {
             return VIP_NOT_DONE;
         }
@@ -339,27 +347,44 @@ static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what
         if (rc == VIP_NOT_DONE && why == EINTR && vipl_load_relaxed(&nic->restart) == 0) {
             return VIP_INTERRUPTED;
         }
-        if (rc == VIP_NOT_DONE && is_cancelled(waiter->waker)) {
+        if (rc == VIP_NOT_DONE && is_cancelled(s->waiter->waker)) {
             return VIP_INTERRUPTED;
         }
     }
     return rc;
 }
 
+static void begin_call(struct call *call, struct vipl_nic *nic, const struct vipl_wait_for *what,
+                       struct vipl_waker *waker)
+{
+    call->what = *what;
+    if (what->arg_bytes > 0) {
+        memcpy(call->arg, what->arg, what->arg_bytes);
+        call->what.arg = call->arg;
+    }
+    call->waiter.waker = waker;
+    vipl_list_init(&call->waiter.link);
+    vipl_list_init(&call->waiter.nic_link);
+    call->sleep = (struct sleep){.nic = nic, .what = &call->what, .waiter = &call->waiter};
+}
+
 VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline)
 {
-    struct vipl_waiter waiter;
+    struct call on_stack;
     VIP_RETURN rc = what->attempt(what->arg, NULL);
     if (rc != VIP_NOT_DONE) {
         return rc;
     }
-    waiter.waker = vipl_thread_waker();
-    if (waiter.waker == NULL) {
+    struct vipl_waker *waker = vipl_thread_waker();
+    if (waker == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    vipl_list_init(&waiter.link);
-    vipl_list_init(&waiter.nic_link);
-    rc = wait_on(nic, what, &waiter, deadline);
+    struct call *call = vipl_sleep_memory(&on_stack, sizeof(on_stack));
+    begin_call(call, nic, what, waker);
+    rc = wait_on(&call->sleep, deadline);
+    if (what->arg_bytes > 0) {
+        memcpy(what->arg, call->arg, what->arg_bytes);
+    }
     if (!vipl_nic_is_inherited(nic)) {
         pass_lead(&nic->sleepers);
     }

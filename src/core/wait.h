@@ -9,6 +9,7 @@
 #define VIPL_CORE_WAIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/deadline.h"
@@ -25,6 +26,8 @@ struct vipl_waiter {
     struct vipl_waker *waker;
 };
 
+enum { VIPL_WAIT_ARG = 128 };
+
 /* What a call waits for, as functions of the object and their argument `arg`. */
 struct vipl_wait_for {
     /* Tries to finish the call; any result except VIP_NOT_DONE ends the wait. If `waiter` is not
@@ -34,11 +37,16 @@ struct vipl_wait_for {
     /* Takes the waiter off the object's list, if the waiter is still on it. `unused`: the call will
      * not attempt again; if its waiter has been woken, another waiter is woken instead. */
     void (*leave)(void *arg, struct vipl_waiter *waiter, bool unused);
+    /* With arg_bytes, both get a copy of what `arg` points to, which outlives the thread if the
+     * program kills it in its sleep (os/killed.h); vipl_wait() copies it back. Else `arg` is not on
+     * the thread's stack. */
     void *arg;
+    size_t arg_bytes; /* at most VIPL_WAIT_ARG */
     /* The signals that are blocked during the sleep, a sigset_t; NULL: those of the thread. */
     const void *mask;
-    /* The thread may be cancelled while it sleeps. Then `cancelled`, if it is not NULL, ends what
-     * the call has begun, and vipl_wait() gives the caller's reference on the NIC back. */
+    /* The thread may be cancelled while it sleeps. Then, and if the thread is killed, `cancelled`,
+     * if it is not NULL, ends what the call has begun, and vipl_wait() gives the caller's reference
+     * on the NIC back. */
     bool cancellable;
     void (*cancelled)(void *arg);
     /* Descriptors of the program that are watched as well; NULL: none. When one of them is ready,

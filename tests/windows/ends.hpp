@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Two ends in one process over the device loopback on Windows.
+// Two ends in one process on Windows, over the device loopback unless another one is named.
 #ifndef VIPL_TEST_WINDOWS_ENDS_HPP
 #define VIPL_TEST_WINDOWS_ENDS_HPP
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include <vipl/vipl.h>
+#include <vipl/posix.h>
 
 namespace windows_test {
 
@@ -23,10 +23,10 @@ struct alignas(VIP_DESCRIPTOR_ALIGNMENT) Message {
 };
 
 /** One end, with a NIC handle of its own. */
-struct End {
-    End()
+struct Endpoint {
+    explicit Endpoint(std::string device = "loopback", VIP_ULONG flags = 0)
     {
-        REQUIRE(VipOpenNic(const_cast<char *>("loopback"), &nic) == VIP_SUCCESS);
+        REQUIRE(VipxOpenNic(device.data(), flags, &nic) == VIP_SUCCESS);
         REQUIRE(VipQueryNic(nic, &limits) == VIP_SUCCESS);
         REQUIRE(VipRegisterMem(nic, messages.data(), messages.size() * sizeof(Message), nullptr, &memory) ==
                 VIP_SUCCESS);
@@ -35,9 +35,9 @@ struct End {
         ours.MaxTransferSize = sizeof(Message::text);
         REQUIRE(VipCreateVi(nic, &ours, nullptr, nullptr, &vi) == VIP_SUCCESS);
     }
-    ~End() { VipCloseNic(nic); }
-    End(const End &) = delete;
-    End &operator=(const End &) = delete;
+    ~Endpoint() { VipCloseNic(nic); }
+    Endpoint(const Endpoint &) = delete;
+    Endpoint &operator=(const Endpoint &) = delete;
 
     /** An address: the host, and a name on it. */
     std::vector<char> address(const std::string &name) const
@@ -70,7 +70,7 @@ struct End {
     std::vector<Message> messages = std::vector<Message>(8);
 };
 
-inline VIP_RETURN accept_on(const End &end, const std::string &name)
+inline VIP_RETURN accept_on(const Endpoint &end, const std::string &name)
 {
     std::vector<char> here = end.address(name), peer(256);
     VIP_VI_ATTRIBUTES theirs{};
@@ -80,7 +80,7 @@ inline VIP_RETURN accept_on(const End &end, const std::string &name)
     return rc == VIP_SUCCESS ? VipConnectAccept(request, end.vi) : rc;
 }
 
-inline VIP_RETURN request_from(const End &end, const std::string &name)
+inline VIP_RETURN request_from(const Endpoint &end, const std::string &name)
 {
     std::vector<char> there = end.address(name);
     auto *address = reinterpret_cast<VIP_NET_ADDRESS *>(there.data());
@@ -94,7 +94,7 @@ inline VIP_RETURN request_from(const End &end, const std::string &name)
     return rc;
 }
 
-inline void connect(const End &server, const End &client)
+inline void connect(const Endpoint &server, const Endpoint &client)
 {
     VIP_RETURN accepted = VIP_TIMEOUT;
     std::thread thread([&] { accepted = accept_on(server, "windows"); });

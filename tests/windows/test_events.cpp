@@ -76,7 +76,7 @@ TEST_CASE("a descriptor's event is set while it is readable", "[windows]")
 
 TEST_CASE("events of queues and requests are set while there is something to take", "[windows]")
 {
-    End server, client;
+    Endpoint server, client;
     VIP_CQ_HANDLE cq = nullptr;
     REQUIRE(VipCreateCQ(server.nic, 16, &cq) == VIP_SUCCESS);
     HANDLE received = event_of(VIPX_FD_RECV, server.vi), sent = event_of(VIPX_FD_SEND, client.vi);
@@ -121,7 +121,7 @@ TEST_CASE("events of queues and requests are set while there is something to tak
 
 TEST_CASE("what has no event has its error, and a descriptor is nothing for Windows", "[windows]")
 {
-    End end;
+    Endpoint end;
     int fd = 7;
     void *event = &fd;
     CHECK(VipxGetFd(VIPX_FD_RECV, end.vi, &fd) == VIP_ERROR_NOT_SUPPORTED);

@@ -21,7 +21,7 @@ void VI_CALL on_receive(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR
 
 TEST_CASE("messages go between two NIC handles, to a thread that waits for them", "[windows]")
 {
-    End server, client;
+    Endpoint server, client;
     REQUIRE(VipPostRecv(server.vi, server.fill(0, ""), server.memory) == VIP_SUCCESS);
     connect(server, client);
     for (int i = 0; i < 200; ++i) {
@@ -48,7 +48,7 @@ TEST_CASE("messages go between two NIC handles, to a thread that waits for them"
 
 TEST_CASE("a handler is called by the library's thread", "[windows]")
 {
-    End server, client;
+    Endpoint server, client;
     g_called = 0;
     REQUIRE(VipPostRecv(server.vi, server.fill(0, ""), server.memory) == VIP_SUCCESS);
     REQUIRE(VipRecvNotify(server.vi, nullptr, on_receive) == VIP_SUCCESS);
@@ -63,7 +63,7 @@ TEST_CASE("a handler is called by the library's thread", "[windows]")
 
 TEST_CASE("nobody listens, and a wait ends at its time", "[windows]")
 {
-    End end;
+    Endpoint end;
     std::vector<char> there = end.address("nobody");
     auto *address = reinterpret_cast<VIP_NET_ADDRESS *>(there.data());
     VIP_VI_ATTRIBUTES theirs{};

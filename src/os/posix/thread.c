@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "os/killed.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 
@@ -158,4 +159,10 @@ struct vipl_waker *vipl_thread_waker(void)
         return NULL;
     }
     return waker;
+}
+
+void *vipl_sleep_memory(void *on_stack, size_t bytes)
+{
+    (void)bytes;
+    return on_stack;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sets of descriptors and sleeping threads, inside src/os/windows. */
+/* Sets of descriptors, inside src/os/windows. */
 #ifndef VIPL_OS_WINDOWS_POLLSET_H
 #define VIPL_OS_WINDOWS_POLLSET_H
 
@@ -25,14 +25,6 @@ struct vipl_member {
     void *tag;
     struct vipl_member *next_member; /* of the set */
     struct vipl_member *next_set;    /* of the object: its place in another set */
-};
-
-/* One thread's sleep for one object, on that thread's stack. Guarded by vipl_objects, but for what
- * `woken` points to. */
-struct vipl_sleep {
-    uint32_t *woken;            /* atomic: set to 1 by the thread that wakes, pairs with vipl_poll_more() */
-    struct vipl_object *object; /* with a reference */
-    struct vipl_sleep *next;
 };
 
 /* An object's number is closed: no set has it any more. */

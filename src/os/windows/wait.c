@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wakers, and sleeping for descriptors. A thread that sleeps hangs a word of its own on each
- * object, and waits for that word. No handler of the program interrupts a sleep, and no descriptor
- * of the program is watched.
+ * Wakers, and sleeping for descriptors. A thread that sleeps hangs a record of its own on each
+ * object, and waits for that record's event. No handler of the program interrupts a sleep, and no
+ * descriptor of the program is watched.
  */
 #include <errno.h>
 #include <limits.h>
 
 #include "os/os.h"
 #include "os/os_atomic.h"
-#include "os/windows/pollset.h"
+#include "os/windows/sleeper.h"
 
 /* --- wakers --- */
 
@@ -66,14 +66,6 @@ void vipl_pause(uint64_t ns)
     Sleep((DWORD)((ns + 999999) / 1000000));
 }
 
-void vipl_sleeps_end(struct vipl_object *object)
-{
-    for (struct vipl_sleep *sleep = object->sleeps; sleep != NULL; sleep = sleep->next) {
-        vipl_store_release(sleep->woken, 1);
-        WakeByAddressSingle(sleep->woken);
-    }
-}
-
 /* What of these descriptors is ready, as vipl_poll() returns it; ETIMEDOUT: nothing. One that is
  * not open counts as ready. vipl_objects is held. */
 static int what_is_ready(const int *fds, unsigned count)
@@ -87,78 +79,62 @@ static int what_is_ready(const int *fds, unsigned count)
     return ETIMEDOUT;
 }
 
-/* Hangs a word on the objects of the descriptors, which are open; vipl_objects is held. */
-static void hang_on(const int *fds, unsigned count, struct vipl_sleep *sleeps, uint32_t *woken)
+/* Sleeps until an object is marked, the time is over, or for no reason. Returns what is ready
+ * then. */
+static int sleep_once(struct vipl_sleeper *sleeper, const int *fds, unsigned count, DWORD ms)
 {
-    for (unsigned i = 0; i < count; i++) {
-        struct vipl_object *object = vipl_object_at(fds[i]);
-        sleeps[i] = (struct vipl_sleep){.woken = woken, .object = object};
-        if (object != NULL) {
-            vipl_fetch_add(&object->references, 1);
-            sleeps[i].next = object->sleeps;
-            object->sleeps = &sleeps[i];
-        }
-    }
-}
-
-static void take_off(struct vipl_sleep *sleeps, unsigned count)
-{
-    AcquireSRWLockExclusive(&vipl_objects);
-    for (unsigned i = 0; i < count; i++) {
-        struct vipl_sleep **at = sleeps[i].object == NULL ? NULL : &sleeps[i].object->sleeps;
-        while (at != NULL && *at != &sleeps[i]) {
-            at = &(*at)->next;
-        }
-        if (at != NULL) {
-            *at = sleeps[i].next;
-        }
-    }
-    ReleaseSRWLockExclusive(&vipl_objects);
-    for (unsigned i = 0; i < count; i++) {
-        vipl_object_put(sleeps[i].object);
-    }
-}
-
-/* Sleeps until an object is marked, or the time is over. Returns what is ready then. */
-static int sleep_once(const int *fds, unsigned count, DWORD ms)
-{
-    struct vipl_sleep sleeps[VIPL_POLL_OWN];
-    uint32_t woken = 0;
-    uint32_t not_yet = 0;
     AcquireSRWLockExclusive(&vipl_objects);
     int ready = what_is_ready(fds, count);
     if (ready == ETIMEDOUT && ms > 0) {
-        hang_on(fds, count, sleeps, &woken);
+        vipl_sleeper_hang_on(sleeper, fds, count);
     }
     ReleaseSRWLockExclusive(&vipl_objects);
     if (ready != ETIMEDOUT || ms == 0) {
         return ready;
     }
-    if (vipl_load_acquire(&woken) == 0) { /* pairs with vipl_sleeps_end() */
-        (void)WaitOnAddress(&woken, &not_yet, sizeof(woken), ms);
-    }
-    take_off(sleeps, count);
+    vipl_store_release(&sleeper->asleep, 1); /* pairs with on_end() of sleeper.c */
+    (void)WaitForSingleObject(sleeper->event, ms);
+    vipl_store_release(&sleeper->asleep, 0);
+    vipl_sleeper_take_off(sleeper);
     AcquireSRWLockShared(&vipl_objects);
     ready = what_is_ready(fds, count);
     ReleaseSRWLockShared(&vipl_objects);
     return ready;
 }
 
-int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
-                   const void *mask)
+/* The same for a thread that has no memory to sleep as others do. */
+static int look_and_pause(const int *fds, unsigned count, DWORD ms)
+{
+    AcquireSRWLockShared(&vipl_objects);
+    int ready = what_is_ready(fds, count);
+    ReleaseSRWLockShared(&vipl_objects);
+    if (ready == ETIMEDOUT && ms > 0) {
+        Sleep(1);
+    }
+    return ready;
+}
+
+static int sleep_in(struct vipl_sleeper *sleeper, const int *fds, unsigned count, int timeout_ms)
 {
     uint64_t end = vipl_now_ns() + (timeout_ms < 0 ? 0 : (uint64_t)timeout_ms * 1000000);
     uint64_t now;
     int ready;
-    (void)more; /* has no descriptors */
-    (void)mask;
     count = count < VIPL_POLL_OWN ? count : VIPL_POLL_OWN;
     do {
         now = vipl_now_ns();
         DWORD left = now < end ? (DWORD)((end - now + 999999) / 1000000) : 0;
-        ready = sleep_once(fds, count, timeout_ms < 0 ? INFINITE : left);
+        DWORD ms = timeout_ms < 0 ? INFINITE : left;
+        ready = sleeper != NULL ? sleep_once(sleeper, fds, count, ms) : look_and_pause(fds, count, ms);
     } while (ready == ETIMEDOUT && (timeout_ms < 0 || now < end));
     return ready;
+}
+
+int vipl_poll_more(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
+                   const void *mask)
+{
+    (void)more; /* has no descriptors */
+    (void)mask;
+    return sleep_in(vipl_sleeper_get(), fds, count, timeout_ms);
 }
 
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
@@ -169,10 +145,19 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
 int vipl_poll_cancellable(const int *fds, unsigned count, const struct vipl_more_fds *more, int timeout_ms,
                           const void *mask, int cancel, void (*cancelled)(void *), void *arg)
 {
-    (void)cancel; /* no thread is cancelled */
-    (void)cancelled;
-    (void)arg;
-    return vipl_poll_more(fds, count, more, timeout_ms, mask);
+    struct vipl_sleeper *sleeper = vipl_sleeper_get();
+    (void)more;
+    (void)mask;
+    (void)cancel; /* no thread is cancelled, but any may be killed */
+    if (sleeper != NULL) {
+        sleeper->arg = arg;
+        sleeper->cancelled = cancelled;
+    }
+    int ready = sleep_in(sleeper, fds, count, timeout_ms);
+    if (sleeper != NULL) {
+        sleeper->cancelled = NULL;
+    }
+    return ready;
 }
 
 /* --- descriptors of the program: none is watched --- */
