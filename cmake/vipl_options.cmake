@@ -23,9 +23,13 @@ endif()
 # Shared objects and the card need what only Linux has: memory that is passed to other processes by descriptors, and words in it to wait for.
 cmake_dependent_option(VIPL_SHARING "Objects that several processes share (VIPX_SHAREABLE, VipxAllocShared)" ON vipl_is_linux OFF)
 option(VIPL_BACKEND_LOOPBACK "The emulator: VIs of one process and of the processes of one host" ON)
-cmake_dependent_option(VIPL_BACKEND_RNIC "VIs on an RDMA card: the card's driver, and its emulation as the program vipl-rnicd" ON vipl_is_linux OFF)
+cmake_dependent_option(VIPL_BACKEND_RNIC "VIs on an RDMA card: the card's driver, and its emulation as the program vipl-rnicd" ON "vipl_is_linux OR WIN32" OFF)
 cmake_dependent_option(VIPL_BACKEND_RNIC_MODEL "The emulated card inside the library: the device rnic:inproc, and an adapter without vipl-rnicd"
                        ON VIPL_BACKEND_RNIC OFF)
+set(vipl_has_adapter OFF) # elsewhere there is the card in the process alone
+if(VIPL_BACKEND_RNIC AND vipl_is_linux)
+    set(vipl_has_adapter ON)
+endif()
 
 # libuv is all that the sockets need: they are built where it is.
 find_path(VIPL_LIBUV_INCLUDE uv.h)
@@ -48,13 +52,13 @@ cmake_dependent_option(VIPL_SOCKETS "The library libvipl-sockets.so, which moves
                        "vipl_is_linux;VIPL_C_LIBRARY_IS_GLIBC;VIPL_BACKEND_LOOPBACK;vipl_top_level" OFF)
 
 option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level})
-set(vipl_has_programs ${vipl_top_level})
+set(vipl_has_bench ${vipl_top_level})
 if(WIN32)
-    set(vipl_has_programs OFF) # they fork
+    set(vipl_has_bench OFF) # the benchmarks fork
 endif()
-option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf, vipl-run and vipl-rnic-log" ${vipl_has_programs})
-option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_has_programs})
-option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_has_programs})
+option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping, vipl-perf, vipl-run and vipl-rnic-log" ${vipl_top_level})
+option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_top_level})
+option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_has_bench})
 set(vipl_has_dm OFF)
 if(vipl_top_level AND vipl_is_linux AND VIPL_BUILD_TOOLS)
     set(vipl_has_dm ON)

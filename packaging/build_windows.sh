@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds the zip for Windows, by mingw-w64: the DLL, import libraries for mingw and for MSVC's linker, headers, CMake's package, documents and
-# the licence. Then programs use what is in it: by CMake, by command lines of mingw, and by clang as if it were cl. They run under Wine.
+# Builds the zip for Windows, by mingw-w64: the DLL, import libraries for mingw and for MSVC's linker, tools, headers, CMake's package, documents
+# and the licence. Then programs use what is in it: by CMake, by command lines of mingw, and by clang as if it were cl. They run under Wine.
 # ./dev package windows has libuv in build/root-windows before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ llvm-dlltool -m i386:x86-64 -d "$work/$name/lib/vipl.def" -D vipl.dll -l "$work/
 mkdir "$work/unpacked"
 (cd "$work/unpacked" && cmake -E tar xf "../$name.zip")
 top=$work/unpacked/$name
-for file in bin/vipl.dll lib/libvipl.dll.a lib/vipl.lib include/vipl/vipl.h include/vipl/windows.h; do
+for file in bin/vipl.dll bin/vipl-info.exe bin/vipl-perf.exe bin/vipl-ping.exe lib/libvipl.dll.a lib/vipl.lib include/vipl/vipl.h include/vipl/windows.h; do
     [ -s "$top/$file" ] || { echo "windows: the zip has no $file" >&2; exit 1; }
 done
 find "$top" -name LICENSE | grep -q . || { echo "windows: the zip has no licence" >&2; exit 1; }
@@ -58,4 +58,5 @@ for one in by-cmake by-mingw by-clang; do
     grep -q "^vipl $version, device loopback$" "$program/$one.out" || { echo "windows: $one does not say what it is" >&2; exit 1; }
 done
 wine64 "$program/old.exe"
+wine64 "$top/bin/vipl-info.exe" | tr -d '\r' | grep -q "^library $version$" || { echo "windows: its vipl-info does not run" >&2; exit 1; }
 echo "windows: built, unpacked and used: $work/$name.zip"

@@ -110,6 +110,23 @@ bool tool_peer_read(pid_t process, void *to, const void *from, size_t length)
 }
 #endif
 
+void *tool_alloc(size_t length)
+{
+    void *memory = NULL;
+
+    return posix_memalign(&memory, 4096, length) == 0 ? memory : NULL;
+}
+
+void tool_free(void *memory)
+{
+    free(memory);
+}
+
+void tool_end_child(pid_t child)
+{
+    kill(child, SIGTERM);
+}
+
 pid_t tool_fork(void)
 {
     pid_t parent = getpid();

@@ -19,8 +19,16 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_INTERRUPTED = 130 };
 /* The word that opens each diagnostic; main() sets it. */
 extern const char *tool_name;
 
+/* printf()'s formats as C has them: gcc for Windows means Microsoft's by "printf", and clang does
+ * not know "gnu_printf". */
+#ifdef __clang__
+#define TOOL_FORMAT __attribute__((format(printf, 1, 2)))
+#else
+#define TOOL_FORMAT __attribute__((format(gnu_printf, 1, 2)))
+#endif
+
 /* One line on standard error. */
-void tool_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void tool_complain(const char *format, ...) TOOL_FORMAT;
 
 /* The names of the error bits in a descriptor's Status, in `text`, which is returned. */
 const char *tool_status_text(VIP_UINT32 status, char *text, size_t room);

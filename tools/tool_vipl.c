@@ -71,9 +71,9 @@ static void *allocate(size_t length, bool shared)
         }
         return rc == VIP_SUCCESS ? base : NULL;
     }
-    if (posix_memalign(&base, 4096, length) != 0) {
+    base = tool_alloc(length);
+    if (base == NULL) {
         tool_complain("no memory for %llu bytes", (unsigned long long)length);
-        return NULL;
     }
     return base;
 }
@@ -83,7 +83,7 @@ static void give_back(void *base, bool shared)
     if (shared) {
         VipxFreeShared(base);
     } else {
-        free(base);
+        tool_free(base);
     }
 }
 

@@ -155,7 +155,9 @@ static void print_properties(const VIPX_DEVICE_PROPERTIES *properties)
 /* The largest that an address has is no limit that anybody reaches. */
 static void print_limit(const char *label, VIP_ULONG value)
 {
-    if (value >= UINTPTR_MAX / 2) {
+    uint64_t bytes = value;
+
+    if (bytes >= UINTPTR_MAX / 2) {
         printf("  %-32s unlimited\n", label);
     } else {
         printf("  %-32s %lu\n", label, value);

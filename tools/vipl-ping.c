@@ -4,8 +4,9 @@
  * Here is the pair of processes; ping_options.c reads the command line, ping_server.c and
  * ping_client.c do the work.
  */
-#include <signal.h>
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ping.h"
@@ -27,7 +28,7 @@ static int run_pair(struct ping_options *options)
     tool_reasons_begin(); /* once for both */
     child = tool_fork();
     if (child < 0) {
-        tool_complain("fork failed");
+        tool_complain("fork: %s", strerror(errno));
         return TOOL_FAILED;
     }
     if (child == 0) {
@@ -37,7 +38,7 @@ static int run_pair(struct ping_options *options)
     }
     code = ping_run_client(options);
     if (code != TOOL_OK) {
-        kill(child, SIGTERM); /* it may still wait for a client */
+        tool_end_child(child); /* it may still wait for a client */
     }
     server_code = tool_wait_child(child, (uint32_t)options->timeout_ms);
     if (server_code != TOOL_OK && code == TOOL_OK) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A process of this machine and one of another CPU, under its emulator, over sockets or over one emulated card: every operation, both
-roles.
+"""A process of this machine and one of another CPU or of Windows, under its emulator, over sockets or over one emulated card: every
+operation, both roles.
 
     endian.py NATIVE-FOLDER FOREIGN-FOLDER [EMULATOR...]
 
@@ -28,7 +28,9 @@ checks = Checks()
 
 
 def command(side, tool):
-    return (NATIVE if side == "native" else FOREIGN) + [os.path.join(FOLDERS[side], tool), "--device", DEVICE,
+    path = os.path.join(FOLDERS[side], tool)
+    path += ".exe" if os.path.exists(path + ".exe") else ""
+    return (NATIVE if side == "native" else FOREIGN) + [path, "--device", DEVICE,
                                                         "--timeout", str(min(toolrun.LIMIT_S * 500, 3600000))]  # the most that they take
 
 

@@ -5,8 +5,9 @@
  * This file starts the processes and puts them on their CPUs. Both helpers, the server of --pair
  * and the second process of --limits and --compare, are forked before any device is open.
  */
-#include <signal.h>
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "perf.h"
@@ -70,7 +71,7 @@ static pid_t start_server(struct perf_options *options)
         _exit(code);
     }
     if (child < 0) {
-        tool_complain("fork failed");
+        tool_complain("fork: %s", strerror(errno));
     }
     return child;
 }
@@ -81,7 +82,7 @@ static int end_server(pid_t server, int code)
     int server_code;
 
     if (code != TOOL_OK) {
-        kill(server, SIGTERM);
+        tool_end_child(server);
     }
     server_code = tool_wait_child(server, 3000);
     if (code == TOOL_OK && server_code != TOOL_OK) {

@@ -14,7 +14,6 @@
 #include "base/config.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "start/socket_path.h"
 
 enum { FIRST_COMPLETIONS_LOG2 = 8 };
 static const char IN_PROCESS[] = "inproc"; /* the device whose card is in this process */
@@ -262,11 +261,10 @@ static void rnic_address(struct vipl_be_nic *be, struct vipl_address *out)
 
 static void rnic_list(struct vipl_device_list *to)
 {
-    char text[VIPL_SOCKET_PATH_BYTES + 64];
-    char path[VIPL_SOCKET_PATH_BYTES];
-    bool known = vipl_socket_path("VIPL_RNIC", "rnic.sock", path) == 0;
-    snprintf(text, sizeof(text), "the emulated RDMA card of the adapter at %s", known ? path : "VIPL_RNIC");
-    vipl_device_add(to, "", text);
+    char text[256];
+    if (vipl_rnic_say_adapter(text, sizeof(text))) {
+        vipl_device_add(to, "", text);
+    }
     if (vipl_rnic_has_model()) {
         vipl_device_add(to, IN_PROCESS,
                         "an emulated RDMA card in this process, which only its threads reach");

@@ -22,6 +22,25 @@ size_t vipl_page_bytes(void)
     return info.dwPageSize;
 }
 
+static bool is_writable(const MEMORY_BASIC_INFORMATION *part)
+{
+    const DWORD ways = PAGE_READWRITE | PAGE_WRITECOPY | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY;
+    return part->State != MEM_COMMIT || (part->Protect & ways) != 0;
+}
+
+bool vipl_may_write(const void *address, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)address;
+    uintptr_t end = at + bytes;
+    MEMORY_BASIC_INFORMATION part;
+    bool may = true;
+    while (at < end && may && VirtualQuery((const void *)at, &part, sizeof(part)) != 0) {
+        may = is_writable(&part);
+        at = (uintptr_t)part.BaseAddress + part.RegionSize;
+    }
+    return may;
+}
+
 /* Windows has working sets, and no limit that a program would meet. */
 uint64_t vipl_memory_lock_limit(void)
 {

@@ -158,6 +158,12 @@ int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag)
     return add_member(set, fd, &(struct vipl_member){.tag = tag, .readable = true});
 }
 
+/* Reported when it is broken, which is when the other end is closed. */
+int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag)
+{
+    return vipl_pollset_watch(set, fd, tag, true, false, false);
+}
+
 int vipl_pollset_add_signals(struct vipl_pollset *set, int fd, void *tag)
 {
     return add_member(set, fd, &(struct vipl_member){.tag = tag, .readable = true, .by_signal = true});

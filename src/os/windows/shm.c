@@ -349,6 +349,11 @@ void vipl_shm_retire(struct vipl_shm *shm)
     vipl_shm_close_fd(shm);
 }
 
+void vipl_shm_clear(void *pages, size_t bytes)
+{
+    memset(pages, 0, bytes);
+}
+
 void vipl_shm_abandon(void)
 {
     /* there is no fork */

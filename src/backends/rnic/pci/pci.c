@@ -21,11 +21,9 @@ static const uint32_t ALL_ONES = 0xFFFFFFFFu;
 
 int rnic_pci_open(const char *device, struct rnic_pci **out)
 {
-    static rnic_pci_opener *const openers[] = {rnic_pci_vfio_user_open, rnic_pci_bus_open, rnic_pci_vfio_open,
-                                               rnic_pci_sysfs_open, NULL};
     int error = rnic_pci_open_model != NULL ? rnic_pci_open_model(device, out) : ENODEV;
-    for (unsigned i = 0; error == ENODEV && openers[i] != NULL; i++) {
-        error = openers[i](device, out);
+    for (unsigned i = 0; error == ENODEV && rnic_pci_openers[i] != NULL; i++) {
+        error = rnic_pci_openers[i](device, out);
     }
     return error;
 }

@@ -138,16 +138,24 @@ bool rnic_pci_wait_until_free(unsigned *tried);
 typedef int rnic_pci_opener(const char *device, struct rnic_pci **out);
 int rnic_pci_open(const char *device, struct rnic_pci **out);
 
-/* The ways to a card, in the order in which rnic_pci_open() tries them. Each returns ENODEV for a
- * name that belongs to another way. */
+/* The ways to a card. Each returns ENODEV for a name that belongs to another way. */
 rnic_pci_opener rnic_pci_inproc_open;    /* "inproc" */
 rnic_pci_opener rnic_pci_vfio_user_open; /* "", "socket:PATH" */
 rnic_pci_opener rnic_pci_bus_open;       /* "bus:PATH" */
 rnic_pci_opener rnic_pci_vfio_open;      /* "pci:ADDRESS", bound to vfio-pci */
 rnic_pci_opener rnic_pci_sysfs_open;     /* "pci:ADDRESS", no IOMMU */
 
-/* rnic_pci_inproc_open(), or NULL in a library that was built without VIPL_BACKEND_RNIC_MODEL. The
- * build sets this pointer (rnic_table.c). */
+/* Says in words which adapter the device "" is. */
+typedef void rnic_pci_sayer(char *text, size_t size);
+rnic_pci_sayer rnic_pci_adapter_say;
+
+/*
+ * What the library has of these, which the build sets (rnic_table.c): rnic_pci_inproc_open(), or
+ * NULL without VIPL_BACKEND_RNIC_MODEL; the other ways, in the order in which rnic_pci_open() tries
+ * them, up to NULL; rnic_pci_adapter_say(), or NULL without them.
+ */
 extern rnic_pci_opener *const rnic_pci_open_model;
+extern rnic_pci_opener *const rnic_pci_openers[];
+extern rnic_pci_sayer *const rnic_pci_say_adapter;
 
 #endif

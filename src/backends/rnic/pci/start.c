@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/rnic/pci/pci.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "os/os.h"
@@ -106,6 +107,13 @@ static int connect_or_start(uint64_t deadline, int *fd)
         error = error == 0 ? rnic_pci_connect_path(path, deadline, fd) : error;
     }
     return error;
+}
+
+void rnic_pci_adapter_say(char *text, size_t size)
+{
+    char path[VIPL_SOCKET_PATH_BYTES];
+    bool known = vipl_socket_path("VIPL_RNIC", "rnic.sock", path) == 0;
+    snprintf(text, size, "the emulated RDMA card of the adapter at %s", known ? path : "VIPL_RNIC");
 }
 
 int rnic_pci_connect(const char *device, uint64_t deadline, int *fd)

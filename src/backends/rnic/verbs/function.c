@@ -194,6 +194,14 @@ bool vipl_rnic_has_model(void)
     return rnic_pci_open_model != NULL;
 }
 
+bool vipl_rnic_say_adapter(char *text, size_t size)
+{
+    if (rnic_pci_say_adapter != NULL) {
+        rnic_pci_say_adapter(text, size);
+    }
+    return rnic_pci_say_adapter != NULL;
+}
+
 int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out)
 {
     struct vipl_rnic *rnic = vipl_zalloc(sizeof(*rnic));

@@ -70,6 +70,8 @@ struct vipl_rnic_caps {
 int vipl_rnic_open(const char *device, struct vipl_rnic **out);
 /* Returns true if "inproc" can be opened: the library was built with the model of the card. */
 bool vipl_rnic_has_model(void);
+/* Says in words which adapter the device "" is. Returns false if the library has no way to one. */
+bool vipl_rnic_say_adapter(char *text, size_t size);
 /* open_rnic with a bus access that the caller has opened. On success the function owns `pci`, and
  * vipl_rnic_close() closes it. */
 int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out);
