@@ -375,6 +375,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .conn_accept = vipl_tcp_conn_accept,
     .conn_reject = vipl_tcp_conn_reject,
     .revoke = tcp_vi_noop,
+    .is_answering = vipl_tcp_is_answering,
     .disconnect = tcp_disconnect,
     .post_send = vipl_tcp_post_send,
     .send_short = vipl_tcp_send_short,

@@ -634,8 +634,13 @@ static void send_responses(struct tcp_conn *conn)
     bool wait = (tx->responding || (!free && unsent)) && !tx->closed;
     coalesced = coalesced && unsent;
     bool blocked = tx->blocked && !tx->responding;
+    bool answered = tx->response_waits && !wait;
+    tx->response_waits = wait;
     vipl_biased_unlock(&tx->lock);
     vipl_up_recv_unlock(vi);
+    if (answered) {
+        vipl_up_answered(vi);
+    }
     if (coalesced && !wait) {
         request_flush(conn);
     }
@@ -668,6 +673,19 @@ bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *res
         send_responses(conn);
     }
     return room;
+}
+
+bool vipl_tcp_is_answering(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct tcp_conn *conn = tcp_vi_of(vi)->conn;
+    (void)be;
+    if (conn == NULL) {
+        return false;
+    }
+    vipl_biased_lock(&conn->tx.lock);
+    bool answers = !conn->tx.closed && conn->tx.responses.count > 0;
+    vipl_biased_unlock(&conn->tx.lock);
+    return answers;
 }
 
 bool vipl_tcp_is_waiting(struct tcp_conn *conn)

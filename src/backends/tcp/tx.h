@@ -54,8 +54,9 @@ struct tcp_sending {
     uint16_t op; /* VIP_CONTROL_OP_...: of the post under way */
     /* VIP_STATUS error bits: the peer refuses the rest of the post under way; 0: it does not */
     uint32_t refusal;
-    bool responding; /* the message under way is a response, not a post */
-    bool blocked;    /* a post waits for room in the socket, or for a response */
+    bool responding;     /* the message under way is a response, not a post */
+    bool response_waits; /* for room in the socket */
+    bool blocked;        /* a post waits for room in the socket, or for a response */
     /* in TCP_AWAIT_FIRST_FPDU: posts wait until the peer has sent something */
     bool peer_sends_first;
     bool closed;    /* nothing more is sent on this connection */
@@ -111,6 +112,8 @@ bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *res
 void vipl_tcp_note_activity(struct tcp_nic *nic);
 /* Whether a post or a response waits for room in the socket, or for its turn. */
 bool vipl_tcp_is_waiting(struct tcp_conn *conn);
+/* The backend's operation is_answering, under the VI's send lock. */
+bool vipl_tcp_is_answering(struct vipl_be_nic *be, struct vipl_vi *vi);
 /* The socket may have room again, or the peer's first FPDU has come: goes on with responses,
  * then with posts. */
 void vipl_tcp_resume(struct tcp_conn *conn);
