@@ -259,6 +259,61 @@ TEST_CASE("a listener whose thread is killed listens no more, and another one do
     CHECK(requested == VIP_REJECT);
 }
 
+namespace {
+
+/** A fiber that sleeps in one thread and then in another one, while the first one ends. */
+struct Traveller {
+    static void WINAPI run(void *p)
+    {
+        auto *self = static_cast<Traveller *>(p);
+        self->first = vipl_poll(&self->waker.fd, 1, 1, nullptr);
+        SwitchToFiber(self->back);
+        self->second = vipl_poll_cancellable(
+            &self->waker.fd, 1, nullptr, 500, nullptr, 0,
+            [](void *traveller) { static_cast<Traveller *>(traveller)->cancelled = true; }, self);
+        SwitchToFiber(self->back);
+    }
+    void ride()
+    {
+        back = ConvertThreadToFiber(nullptr);
+        SwitchToFiber(fiber);
+        ConvertFiberToThread();
+    }
+    vipl_waker waker{};
+    void *fiber = nullptr, *back = nullptr;
+    int first = -1, second = -1;
+    std::atomic<bool> cancelled{false};
+};
+
+} // namespace
+
+TEST_CASE("a fiber sleeps in whatever thread it is, and its former thread ends", "[windows][killed]")
+{
+    Traveller traveller;
+    REQUIRE(vipl_waker_open(&traveller.waker) == 0);
+    traveller.fiber = CreateFiber(0, Traveller::run, &traveller);
+    REQUIRE(traveller.fiber != nullptr);
+    HANDLE go = CreateEventA(nullptr, TRUE, FALSE, nullptr),
+           there = CreateEventA(nullptr, TRUE, FALSE, nullptr);
+    std::thread former([&] {
+        traveller.ride();
+        SetEvent(there);
+        WaitForSingleObject(go, kLong);
+    });
+    REQUIRE(WaitForSingleObject(there, kLong) == WAIT_OBJECT_0);
+    std::thread later([&] { traveller.ride(); });
+    SetEvent(go);
+    former.join();
+    later.join();
+    CHECK(traveller.first == ETIMEDOUT);
+    CHECK(traveller.second == ETIMEDOUT);
+    CHECK_FALSE(traveller.cancelled);
+    DeleteFiber(traveller.fiber);
+    vipl_waker_close(&traveller.waker);
+    CloseHandle(go);
+    CloseHandle(there);
+}
+
 TEST_CASE("a thread without memory for its sleep looks until its time is over", "[windows][killed]")
 {
     vipl_waker waker{};

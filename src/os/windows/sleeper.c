@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The sleepers: one for each thread that has slept, until the thread ends or is killed. */
+/* The sleepers: one for each thread, or fiber, that has slept, until that ends or is killed. */
 #include "os/windows/sleeper.h"
+
+#include <errno.h>
 
 #include "os/os_atomic.h"
 #include "os/windows/pollset.h"
@@ -120,30 +122,36 @@ static DWORD get_slot(void)
     return known == NULL ? FLS_OUT_OF_INDEXES : (DWORD)((uintptr_t)known - 1);
 }
 
-static bool open_handles(struct vipl_sleeper *sleeper)
+/* Has on_end() called for the calling thread. */
+static bool watch_this_thread(struct vipl_sleeper *sleeper)
 {
     HANDLE process = GetCurrentProcess();
+    HANDLE thread;
+    if (!DuplicateHandle(process, GetCurrentThread(), process, &thread, SYNCHRONIZE, FALSE, 0)) {
+        return false;
+    }
+    SetThreadpoolWait(sleeper->watch, NULL, NULL);
+    WaitForThreadpoolWaitCallbacks(sleeper->watch, TRUE);
+    close_if_open(sleeper->thread);
+    sleeper->thread = thread;
+    sleeper->thread_id = GetCurrentThreadId();
+    SetThreadpoolWait(sleeper->watch, thread, NULL);
+    return true;
+}
+
+static bool open_handles(struct vipl_sleeper *sleeper)
+{
     if (vipl_resource_fails(EMFILE)) {
         return false;
     }
     sleeper->event = CreateEventA(NULL, FALSE, FALSE, NULL);
     sleeper->watch = CreateThreadpoolWait(on_end, sleeper, NULL);
-    if (sleeper->event == NULL || sleeper->watch == NULL ||
-        !DuplicateHandle(process, GetCurrentThread(), process, &sleeper->thread, SYNCHRONIZE, FALSE, 0)) {
-        return false;
-    }
-    SetThreadpoolWait(sleeper->watch, sleeper->thread, NULL);
-    return true;
+    return sleeper->event != NULL && sleeper->watch != NULL && watch_this_thread(sleeper);
 }
 
-struct vipl_sleeper *vipl_sleeper_get(void)
+static struct vipl_sleeper *make_sleeper(DWORD at)
 {
-    DWORD at = get_slot();
-    struct vipl_sleeper *sleeper = at == FLS_OUT_OF_INDEXES ? NULL : FlsGetValue(at);
-    if (sleeper != NULL || at == FLS_OUT_OF_INDEXES) {
-        return sleeper;
-    }
-    sleeper = vipl_zalloc(sizeof(*sleeper));
+    struct vipl_sleeper *sleeper = vipl_zalloc(sizeof(*sleeper));
     if (sleeper == NULL) {
         return NULL;
     }
@@ -153,6 +161,17 @@ struct vipl_sleeper *vipl_sleeper_get(void)
         return NULL;
     }
     return sleeper;
+}
+
+struct vipl_sleeper *vipl_sleeper_get(void)
+{
+    DWORD at = get_slot();
+    struct vipl_sleeper *sleeper = at == FLS_OUT_OF_INDEXES ? NULL : FlsGetValue(at);
+    if (sleeper != NULL) {
+        bool moved = sleeper->thread_id != GetCurrentThreadId();
+        return moved && !watch_this_thread(sleeper) ? NULL : sleeper;
+    }
+    return at == FLS_OUT_OF_INDEXES ? NULL : make_sleeper(at);
 }
 
 struct vipl_waker *vipl_thread_waker(void)

@@ -25,6 +25,7 @@ struct vipl_sleep {
 /* A field without a guard is its thread's, or, once that thread has been killed, on_end()'s. */
 struct vipl_sleeper {
     struct vipl_waker waker; /* fd -1: the thread has not asked for it */
+    DWORD thread_id;         /* a fiber takes its sleeper along to another thread */
     HANDLE thread;
     TP_WAIT *watch; /* the system's pool calls on_end() when the thread has ended */
     HANDLE event;   /* ends the sleep once for each time it is set */
