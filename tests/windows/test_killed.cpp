@@ -268,6 +268,7 @@ struct Traveller {
         auto *self = static_cast<Traveller *>(p);
         self->first = vipl_poll(&self->waker.fd, 1, 1, nullptr);
         SwitchToFiber(self->back);
+        self->sleeper = vipl_sleeper_get();
         self->second = vipl_poll_cancellable(
             &self->waker.fd, 1, nullptr, 500, nullptr, 0,
             [](void *traveller) { static_cast<Traveller *>(traveller)->cancelled = true; }, self);
@@ -282,6 +283,7 @@ struct Traveller {
     vipl_waker waker{};
     void *fiber = nullptr, *back = nullptr;
     int first = -1, second = -1;
+    std::atomic<vipl_sleeper *> sleeper{nullptr}; // once it is in the second thread
     std::atomic<bool> cancelled{false};
 };
 
@@ -302,6 +304,9 @@ TEST_CASE("a fiber sleeps in whatever thread it is, and its former thread ends",
     });
     REQUIRE(WaitForSingleObject(there, kLong) == WAIT_OBJECT_0);
     std::thread later([&] { traveller.ride(); });
+    await([&] {
+        return traveller.sleeper != nullptr && vipl_load_acquire(&traveller.sleeper.load()->asleep) != 0;
+    });
     SetEvent(go);
     former.join();
     later.join();
