@@ -58,5 +58,6 @@ for one in by-cmake by-mingw by-clang; do
     grep -q "^vipl $version, device loopback$" "$program/$one.out" || { echo "windows: $one does not say what it is" >&2; exit 1; }
 done
 wine64 "$program/old.exe"
-wine64 "$top/bin/vipl-info.exe" | tr -d '\r' | grep -q "^library $version$" || { echo "windows: its vipl-info does not run" >&2; exit 1; }
+wine64 "$top/bin/vipl-info.exe" | tr -d '\r' >"$program/vipl-info.out"
+grep -q "^library $version$" "$program/vipl-info.out" || { echo "windows: its vipl-info does not run" >&2; exit 1; }
 echo "windows: built, unpacked and used: $work/$name.zip"
