@@ -26,14 +26,25 @@ def path(name):
     return os.path.join(folder, name)
 
 
+def is_listening(at):
+    """Whether somebody accepts connections there: the file is there before that."""
+    with open("/proc/net/unix") as file:
+        return any(line.split()[3] == "00010000" and line.endswith(" %s\n" % at) for line in file)
+
+
+def start_adapter(way, name, *options):
+    adapter = Running(rnicd, way, path(name), *same, *options)
+    until = time.monotonic() + 30
+    while not is_listening(path(name)) and adapter.process.poll() is None and time.monotonic() < until:
+        pass
+    return adapter
+
+
 class Card:
     """An adapter behind a socket, for one replay or recording."""
 
     def __init__(self, *options):
-        self.adapter = Running(rnicd, "--bus", path("card"), *same, *options)
-        until = time.monotonic() + 30
-        while not os.path.exists(path("card")) and self.adapter.process.poll() is None and time.monotonic() < until:
-            pass
+        self.adapter = start_adapter("--bus", "card", *options)
 
     def __enter__(self):
         return self
@@ -184,10 +195,7 @@ def check_polled():
 
 def check_refused():
     record("faults.pcapng", "--count", "2", options_of_card=("--fault", "late=500,interrupt_late=0.1"))
-    adapter = Running(rnicd, "--socket", path("vfio"), *same, "--record", path("mapped.pcapng"))
-    until = time.monotonic() + 30
-    while not os.path.exists(path("vfio")) and time.monotonic() < until:
-        pass
+    adapter = start_adapter("--socket", "vfio", "--record", path("mapped.pcapng"))
     run(ping, "--pair", "--device", "rnic:socket:" + path("vfio"), "--quiet", "--count", "2")
     adapter.signal(signal.SIGTERM)
     for name, reason in (("faults.pcapng", "had faults"), ("mapped.pcapng", "--bus")):
