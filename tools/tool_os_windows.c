@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The operating system, where it is Windows; see tool_os.h. */
+/* The operating system, where it is Windows, for the tools that are built there; see tool_os.h. */
 #include "tool_os.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <windows.h>
-
-#include <psapi.h>
 
 volatile sig_atomic_t tool_stop;
 
@@ -77,22 +75,4 @@ int tool_wait_child(pid_t child, uint32_t timeout_ms)
     (void)child;
     (void)timeout_ms;
     return -1;
-}
-
-double tool_resident_bytes(void)
-{
-    PROCESS_MEMORY_COUNTERS counters;
-
-    return GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof(counters))
-               ? (double)counters.WorkingSetSize
-               : 0;
-}
-
-bool tool_peer_read(pid_t process, void *to, const void *from, size_t length)
-{
-    (void)process;
-    (void)to;
-    (void)from;
-    (void)length;
-    return false;
 }
