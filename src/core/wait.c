@@ -379,7 +379,7 @@ VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uin
     if (waker == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    struct call *call = vipl_sleep_memory(&on_stack, sizeof(on_stack));
+    struct call *call = vipl_sleep_memory(&on_stack);
     begin_call(call, nic, what, waker);
     rc = wait_on(&call->sleep, deadline);
     if (what->arg_bytes > 0) {

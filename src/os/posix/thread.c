@@ -161,8 +161,7 @@ struct vipl_waker *vipl_thread_waker(void)
     return waker;
 }
 
-void *vipl_sleep_memory(void *on_stack, size_t bytes)
+void *vipl_sleep_memory(void *on_stack)
 {
-    (void)bytes;
     return on_stack;
 }

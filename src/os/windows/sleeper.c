@@ -9,7 +9,13 @@
 
 BOOLEAN NTAPI RtlDllShutdownInProgress(void); /* which no header of mingw-w64 declares */
 
+static _Thread_local bool is_ours;
 static void *slot; /* atomic: of fiber-local storage, counted from 1; NULL: not made yet */
+
+void vipl_sleeper_is_ours(void)
+{
+    is_ours = true;
+}
 
 void vipl_sleeper_hang_on(struct vipl_sleeper *sleeper, const int *fds, unsigned count)
 {
@@ -122,11 +128,15 @@ static DWORD get_slot(void)
     return known == NULL ? FLS_OUT_OF_INDEXES : (DWORD)((uintptr_t)known - 1);
 }
 
-/* Has on_end() called for the calling thread. */
+/* Has on_end() called for the calling thread, unless that is one of the library's. */
 static bool watch_this_thread(struct vipl_sleeper *sleeper)
 {
     HANDLE process = GetCurrentProcess();
     HANDLE thread;
+    if (is_ours) {
+        sleeper->thread_id = GetCurrentThreadId();
+        return true;
+    }
     if (!DuplicateHandle(process, GetCurrentThread(), process, &thread, SYNCHRONIZE, FALSE, 0)) {
         return false;
     }
@@ -184,8 +194,8 @@ struct vipl_waker *vipl_thread_waker(void)
     return sleeper == NULL ? NULL : &sleeper->waker;
 }
 
-void *vipl_sleep_memory(void *on_stack, size_t bytes)
+void *vipl_sleep_memory(void *on_stack)
 {
     (void)on_stack; /* which the system takes back from a thread that is killed */
-    return bytes <= VIPL_SLEEP_MEMORY ? vipl_sleeper_get()->memory.bytes : NULL;
+    return vipl_sleeper_get()->memory.bytes;
 }

@@ -41,6 +41,10 @@ struct vipl_sleeper {
     } memory;
 };
 
+/* The calling thread, which begins, is one of the library's. Such a thread is not watched: the
+ * system ends it with the process, while a thread of the pool may still run. */
+void vipl_sleeper_is_ours(void);
+
 /* The calling thread's; NULL: there is no memory or no handle for it. */
 struct vipl_sleeper *vipl_sleeper_get(void);
 /* Hangs the sleeper on the objects of the descriptors, at most VIPL_POLL_OWN, those that are open.

@@ -8,7 +8,7 @@
 #include <process.h>
 
 #include "os/os_atomic.h"
-#include "os/windows/descriptor.h"
+#include "os/windows/sleeper.h"
 
 /* Runs when the library is loaded. */
 __attribute__((constructor)) static void stay_loaded(void)
@@ -27,6 +27,7 @@ static unsigned __stdcall run_thread(void *p)
 {
     struct start start = *(struct start *)p;
     vipl_free(p);
+    vipl_sleeper_is_ours();
     start.run(start.arg);
     return 0;
 }
