@@ -285,12 +285,12 @@ VIPL_API VIP_RETURN VI_CALL VipxFreeDevice(VIP_NIC_HANDLE NicHandle, VIP_PVOID A
  *
  * The async-signal-safe functions may change errno, which a handler saves.
  *
- * Optimised code takes 4 KiB of stack at most, whatever is posted and whatever has come in (with
- * the device rnic:inproc, where the caller runs the model of the card, 6 KiB; on s390x, whose
- * smallest frame is 160 bytes, half as much again). An alternate stack has room for the frame that
- * the system stores beside that (sysconf(_SC_MINSIGSTKSZ)). A program that is linked lazily needs
- * some 3 KiB more at the first call of each function, for the loader, but not with -z now, or with
- * LD_BIND_NOW. A thread with a stack of 16 KiB may also make the calls that wait.
+ * They take 4 KiB of stack at most, whatever is posted and whatever has come in (with the device
+ * rnic:inproc, where the caller runs the model of the card, 6 KiB; on s390x, whose smallest frame
+ * is 160 bytes, half as much again). An alternate stack has to have room for the frame that the
+ * system stores beside that (sysconf(_SC_MINSIGSTKSZ)). A program that is linked lazily needs some
+ * 3 KiB more at the first call of each function, for the loader; -z now, or LD_BIND_NOW, is
+ * without that. A thread with a stack of 16 KiB may also make the calls that wait.
  *
  * A completion that a handler reaps is not returned by the interrupted call: that goes on waiting,
  * or ends with #VIP_INTERRUPTED and has consumed nothing.

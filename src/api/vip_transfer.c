@@ -117,18 +117,6 @@ static void leave_reap(void *arg, struct vipl_waiter *waiter, bool unused)
     }
 }
 
-/* Polls the NIC handle of a VI; false: the VI or its NIC handle has ended. */
-static bool progress_for(void *handle)
-{
-    struct vipl_nic *nic = vipl_vi_nic(handle);
-    if (nic == NULL) {
-        return false;
-    }
-    vipl_nic_progress(nic);
-    vipl_nic_put(nic);
-    return true;
-}
-
 /* The queue is empty, and work may be pending. Looks the NIC up again instead of taking it as a
  * parameter, which would cost the empty-poll path a register. The thread is inside the API
  * guard. */
@@ -142,7 +130,7 @@ static VIPL_NOINLINE VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, 
         bool none =
             vipl_queue_looks_empty(recv ? &vi->recv : &vi->send) && vipl_load_ptr(&vi->handle) == handle;
         rc = none ? VIP_NOT_DONE : reap_now(handle, recv, out);
-    } else if (progress_for(handle)) {
+    } else if (vipl_vi_progress(handle)) {
         rc = reap_now(handle, recv, out);
     }
     vipl_guard_leave_safe();

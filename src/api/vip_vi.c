@@ -49,40 +49,38 @@ VIP_RETURN VI_CALL VipDestroyVi(VIP_VI_HANDLE ViHandle)
 static VIP_RETURN query(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
                         VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
 {
-    if (vipl_handle_is_shared(ViHandle) && State != NULL) {
-        return vipl_share_query_vi(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
-    }
-    struct vipl_nic *nic = State == NULL ? NULL : vipl_vi_nic(ViHandle);
-    if (nic == NULL) {
+    struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
+    if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    vipl_nic_progress(nic);
-    struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
-    if (vi != NULL) {
-        vipl_biased_lock(&vi->recv.lock);
-        *State = vi->state;
-        if (ViAttribs != NULL) {
-            *ViAttribs = vi->attributes;
-        }
-        if (SendQueueEmpty != NULL) {
-            *SendQueueEmpty = vi->send.reaped == vi->send.posted ? VIP_TRUE : VIP_FALSE;
-        }
-        if (RecvQueueEmpty != NULL) {
-            *RecvQueueEmpty = vi->recv.reaped == vi->recv.posted ? VIP_TRUE : VIP_FALSE;
-        }
-        vipl_vi_unlock(vi);
+    vipl_biased_lock(&vi->recv.lock);
+    *State = vi->state;
+    if (ViAttribs != NULL) {
+        *ViAttribs = vi->attributes;
     }
-    vipl_nic_put(nic);
-    return vi == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
+    if (SendQueueEmpty != NULL) {
+        *SendQueueEmpty = vi->send.reaped == vi->send.posted ? VIP_TRUE : VIP_FALSE;
+    }
+    if (RecvQueueEmpty != NULL) {
+        *RecvQueueEmpty = vi->recv.reaped == vi->recv.posted ? VIP_TRUE : VIP_FALSE;
+    }
+    vipl_vi_unlock(vi);
+    return VIP_SUCCESS;
 }
 
+/* Progress takes most of the stack, and has no frame above it but this one. */
 VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
                               VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
 {
+    VIP_RETURN rc = VIP_INVALID_PARAMETER;
     if (!vipl_guard_enter_safe()) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = query(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    if (State != NULL && vipl_handle_is_shared(ViHandle)) {
+        rc = vipl_share_query_vi(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    } else if (State != NULL && vipl_vi_progress(ViHandle)) {
+        rc = query(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    }
     vipl_guard_leave_safe();
     return rc;
 }

@@ -102,6 +102,17 @@ struct vipl_nic *vipl_vi_nic(void *handle)
     return nic;
 }
 
+bool vipl_vi_progress(void *handle)
+{
+    struct vipl_nic *nic = vipl_vi_nic(handle);
+    if (nic == NULL) {
+        return false;
+    }
+    vipl_nic_progress(nic);
+    vipl_nic_put(nic);
+    return true;
+}
+
 void vipl_vi_hold(struct vipl_vi *vi)
 {
     vipl_fetch_add(&vi->holds, 1);

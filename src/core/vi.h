@@ -127,6 +127,8 @@ static inline struct vipl_nic *vipl_vi_nic_hint(struct vipl_vi *vi, const void *
 }
 /* Returns the NIC handle of a VI, with a reference. NULL: not a live handle. */
 struct vipl_nic *vipl_vi_nic(void *handle);
+/* Polls the NIC handle of a VI. Returns false if the VI or its NIC handle has ended. */
+bool vipl_vi_progress(void *handle);
 /* Waits until nothing holds the VI, and takes both of its locks. NULL: not a live handle. */
 struct vipl_vi *vipl_vi_lock_quiet(void *handle);
 /* Take and release both locks. */

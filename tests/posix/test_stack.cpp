@@ -21,9 +21,6 @@ namespace {
 std::size_t max_stack()
 {
     std::size_t most = std::string(device_under_test()) == "rnic:inproc" ? 6144 : 4096;
-#ifndef __OPTIMIZE__ // each frame of such code is larger than of what ships
-    most += most / 8;
-#endif
 #ifdef __s390x__ // whose smallest frame is 160 bytes
     most += most / 2;
 #endif
