@@ -428,9 +428,15 @@ namespace {
 volatile std::sig_atomic_t g_forked;   // the handler's child, or 0 in that
 volatile std::sig_atomic_t g_fork_due; // it is to fork, once
 
+/** The thread may wait for a lock, also in malloc(): a child must not return there. */
+bool is_inside_library()
+{
+    return VipQueryVi(nullptr, nullptr, nullptr, nullptr, nullptr) == VIP_ERROR_RESOURCE;
+}
+
 extern "C" void fork_in_handler(int)
 {
-    if (g_fork_due != 0) {
+    if (g_fork_due != 0 && !is_inside_library()) {
         g_fork_due = 0;
         g_forked = fork();
         if (g_forked == 0) {
