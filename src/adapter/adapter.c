@@ -28,9 +28,11 @@ static bool read_memory(void *context, unsigned fn, uint64_t iova, void *out, ui
 
 static bool write_memory(void *context, unsigned fn, uint64_t iova, const void *in, uint32_t bytes)
 {
+    struct rnic_function *f = function_of(context, fn);
     /* it is only read */
     struct rnic_dma_access access = {iova, (uint8_t *)(uintptr_t)in, bytes, true};
-    return rnic_function_dma(function_of(context, fn), &access);
+    rnic_exchange_flush(f->adapter, f);
+    return rnic_function_dma(f, &access);
 }
 
 static bool publish_word(void *context, unsigned fn, uint64_t iova, const uint8_t word[4])
@@ -50,6 +52,7 @@ static void interrupt(void *context, unsigned fn, unsigned vector)
     if (vector >= RNIC_VECTORS || f->channel.fd < 0) {
         return;
     }
+    rnic_exchange_flush(f->adapter, f);
     if (f->protocol->interrupt != NULL) {
         f->is_over = f->protocol->interrupt(f, vector) != 0 || f->is_over;
         f->adapter->has_held_back = true; /* the message, or the end of the connection */
@@ -69,6 +72,7 @@ static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
     struct rnic_adapter *a = context;
     a->is_active = true;
     if (a->wire != NULL) {
+        rnic_exchange_flush(a, NULL);
         rnic_adapter_wire_send(a->wire, frame, bytes);
     }
 }

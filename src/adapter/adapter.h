@@ -57,7 +57,9 @@ struct rnic_adapter {
     struct rnic_log log;
     struct rnic_recorder *recorder; /* of that log; NULL: it is not for a replay */
     unsigned users;                 /* functions with a program */
-    bool is_deaf;                   /* a listener could not accept a connection: no descriptors were left */
+    /* its program was sent DMA_WRITEs, and may not have executed them; NULL: there is none */
+    struct rnic_function *posted;
+    bool is_deaf; /* a listener could not accept a connection: no descriptors were left */
     bool lingers;
     uint64_t spin_ns;
     bool has_held_back; /* a function may have a request or store that had to wait for the card */

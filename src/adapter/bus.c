@@ -123,7 +123,7 @@ static int resume(struct rnic_function *f)
 
 /* --- the card's messages --- */
 
-/* A write is done with: the order of the stream is all that the card relies on. */
+/* A write is done with: the order of the stream is all that the card relies on for this program. */
 static int send_dma(struct rnic_function *f)
 {
     struct rnic_exchange *x = &f->exchange;
@@ -134,6 +134,7 @@ static int send_dma(struct rnic_function *f)
     int error = rnic_bus_link_send(&f->channel, &m, x->data, x->is_write ? x->bytes : 0);
     if (x->is_write) {
         x->data = NULL;
+        f->adapter->posted = f;
     }
     return error;
 }

@@ -82,6 +82,7 @@ static void forget_program(struct rnic_function *f)
         vipl_pollset_remove(&f->adapter->set, f->process);
         vipl_fd_close(f->process);
     }
+    f->adapter->posted = f->adapter->posted == f ? NULL : f->adapter->posted;
     vipl_framer_close(&f->channel);
     vipl_shm_release(&f->bar2);
     vipl_shm_release(&f->bar4);

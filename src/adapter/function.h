@@ -147,6 +147,10 @@ void rnic_stores_make(struct rnic_function *function);
 /* Executes an access of the card to the program's memory. Called by the card's callbacks. Returns
  * false if the memory does not exist. */
 bool rnic_function_dma(struct rnic_function *function, const struct rnic_dma_access *access);
+/* Waits until all DMA_WRITEs have been executed, but for those to `except` (NULL: none), by a read
+ * that is answered after them. Called before `except`'s program, or a card on the wire, can learn
+ * that they are done: it may tell the program that they are for, which then looks at its memory. */
+void rnic_exchange_flush(struct rnic_adapter *adapter, const struct rnic_function *except);
 /* The program's answer to the message `id`: the bytes that were to be read, or nothing. An answer
  * that the card does not wait for any more is ignored. EPROTO: the program was not asked, or there
  * are too few bytes. */

@@ -87,6 +87,13 @@ public:
     /** Whether the peer ends the stream, and sends nothing before. */
     bool ends_next() const { return receive().ended && has_ended(); }
 
+    /** Whether the peer has sent nothing that is not received. */
+    bool has_nothing() const
+    {
+        pollfd entry = {fd, POLLIN, 0};
+        return poll(&entry, 1, 0) == 0;
+    }
+
     static rnic_bus_message message(unsigned kind, std::uint32_t id = 0)
     {
         rnic_bus_message m{};
@@ -131,11 +138,7 @@ public:
 
 private:
     /** After receive().ended: it was not the time. */
-    bool has_ended() const
-    {
-        pollfd entry = {fd, POLLIN, 0};
-        return poll(&entry, 1, 0) == 1;
-    }
+    bool has_ended() const { return !has_nothing(); }
     bool fill(Bytes &bytes, size_t done) const
     {
         while (done < bytes.size()) {

@@ -284,6 +284,9 @@ static bool execute(struct rnic_card *card, unsigned fn, uint32_t command)
     case FAKE_INTERRUPT:
         host->interrupt(card->context, fn, bytes);
         return true;
+    case FAKE_TRANSMIT:
+        host->transmit(card->context, f->buffer, bytes);
+        return true;
     case FAKE_LOSE:
         f->is_lost = true;
         return true;

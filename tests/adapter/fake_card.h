@@ -33,6 +33,7 @@ enum {
     FAKE_PUBLISH,   /* the buffer's first word */
     FAKE_INTERRUPT, /* the vector in FAKE_BYTES */
     FAKE_CRAWL,     /* DMA_READ, a byte at a time */
+    FAKE_TRANSMIT,  /* FAKE_BYTES of the buffer, as a frame */
     FAKE_REMOVE,    /* the card, as a fault does it */
     FAKE_LOSE       /* the function, likewise */
 };

@@ -58,9 +58,31 @@ inline std::string printed(const std::string &command)
 constexpr std::uint32_t kDeviceMemory = 65536; ///< of each function
 
 /** A running adapter with the card of fake_card.h. */
+/** A port that was free a moment ago. */
+inline std::string port()
+{
+    vipl_inet any{};
+    any.host_len = 4;
+    any.host[0] = 127;
+    any.host[3] = 1;
+    for (std::uint16_t number = static_cast<std::uint16_t>(20000 + getpid() % 20000);; ++number) {
+        int fd = -1;
+        any.port = number;
+        if (vipl_datagram_open(&any, &fd) == 0) {
+            static std::vector<int> ports;
+            const bool taken = std::find(ports.begin(), ports.end(), number) != ports.end();
+            ports.push_back(number);
+            vipl_fd_close(fd);
+            if (!taken) {
+                return std::to_string(number);
+            }
+        }
+    }
+}
+
 class Adapter {
 public:
-    explicit Adapter(unsigned functions = 4, bool fixed = false)
+    explicit Adapter(unsigned functions = 4, bool fixed = false, const char *wire = nullptr)
         : socket(folder.path + "/pool"), bus(folder.path + "/bus")
     {
         rnic_adapter_config config{};
@@ -70,6 +92,7 @@ public:
         config.socket = socket.c_str();
         config.folder = fixed ? folder.path.c_str() : nullptr;
         config.bus = bus.c_str();
+        config.wire = wire;
         REQUIRE(rnic_adapter_create(&config, &adapter_, what, sizeof what) == 0);
         thread_ = std::thread([this] { rnic_adapter_run(adapter_); });
     }

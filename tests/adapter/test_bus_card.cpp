@@ -217,6 +217,93 @@ TEST_CASE("an interrupt is a message with its vector, behind the writes before",
     CHECK(host.result() == 1);
 }
 
+TEST_CASE("another program hears of a write only when it is in memory", "[rnic_bus]")
+{
+    const Adapter adapter;
+    const Host host(adapter);
+    Host other(adapter);
+    const auto wrote = [&] { // the host has not said that it has stored what it was sent
+        host.begin(FAKE_DMA_WRITE, kIova, 100);
+        host.next(BUS_DMA_WRITE);
+    };
+    const auto flushed = [&](unsigned status) {
+        const BusMessage read = host.next(BUS_DMA_READ);
+        CHECK((read.header.address == kIova && read.header.value == 1));
+        CHECK(other.has_nothing());
+        REQUIRE(host.send(BusEnd::answer(BUS_DMA_DATA, read.header.id, 0, status), Bytes(1 - status)));
+    };
+    wrote();
+    other.begin(FAKE_DMA_WRITE, kIova + 8, 4);
+    flushed(0);
+    CHECK(other.next(BUS_DMA_WRITE).header.address == kIova + 8);
+    wrote(); // for which the other has to store what it was sent
+    REQUIRE(other.give(other.next(BUS_DMA_READ), {1}));
+    other.begin(FAKE_INTERRUPT, 0, 3);
+    flushed(1); // memory that was taken from the card meanwhile
+    CHECK(other.next(BUS_INTERRUPT).header.value == 3);
+    CHECK(other.result() == 1);
+    wrote();
+    REQUIRE(host.give(host.asked(), {1, 2, 3, 4})); // by which it has said so
+    other.begin(FAKE_INTERRUPT, 0, 4);
+    CHECK(other.next(BUS_INTERRUPT).header.value == 4);
+    CHECK(host.has_nothing());
+}
+
+TEST_CASE("a program that ends before it has stored what it was sent delays no other", "[rnic_bus]")
+{
+    const Adapter adapter;
+    Host host(adapter), other(adapter);
+    host.begin(FAKE_DMA_WRITE, kIova, 100);
+    host.next(BUS_DMA_WRITE);
+    other.begin(FAKE_INTERRUPT, 0, 3);
+    host.next(BUS_DMA_READ);
+    host.hang_up();
+    CHECK(other.next(BUS_INTERRUPT).header.value == 3);
+    CHECK(is_alive(other));
+}
+
+TEST_CASE("a program is not asked for what the one before it was sent", "[rnic_bus]")
+{
+    const Adapter adapter(2);
+    Host other(adapter);
+    {
+        Host first(adapter);
+        first.begin(FAKE_DMA_WRITE, kIova, 100);
+        first.next(BUS_DMA_WRITE);
+        REQUIRE(first.send(BusEnd::message(BUS_BYE)));
+        CHECK(first.ends_next());
+    }
+    const Host next(adapter);
+    CHECK(next.greeting.header.status == 0);
+    other.begin(FAKE_INTERRUPT, 0, 3);
+    CHECK(other.next(BUS_INTERRUPT).header.value == 3);
+    CHECK(next.has_nothing());
+}
+
+TEST_CASE("a card on the wire hears of a write only when it is in memory", "[rnic_bus][wire]")
+{
+    const std::string here = port(), there = port();
+    vipl_inet at{};
+    int fd = -1;
+    REQUIRE(vipl_inet_resolve("127.0.0.1", 0, 4, &at));
+    at.port = static_cast<std::uint16_t>(std::stoi(there));
+    REQUIRE(vipl_datagram_open(&at, &fd) == 0);
+    const Adapter adapter(4, false, ("udp:127.0.0.1:" + here + ",peer=127.0.0.1:" + there).c_str());
+    const Host host(adapter);
+    host.begin(FAKE_DMA_WRITE, kIova, 100);
+    host.next(BUS_DMA_WRITE);
+    host.begin(FAKE_TRANSMIT, 0, 64);
+    const BusMessage read = host.next(BUS_DMA_READ);
+    Bytes frame(100);
+    size_t bytes = 0;
+    CHECK(vipl_datagram_receive(fd, &at, frame.data(), frame.size(), &bytes) == EAGAIN);
+    REQUIRE(host.give(read, {1}));
+    CHECK(vipl_poll(&fd, 1, wait_ms(), nullptr) == 0);
+    CHECK(vipl_datagram_receive(fd, &at, frame.data(), frame.size(), &bytes) == 0);
+    CHECK(bytes == 64);
+    vipl_fd_close(fd);
+}
+
 TEST_CASE("a READ is answered after the WRITEs before it, and not while the card waits for memory",
           "[rnic_bus]")
 {

@@ -64,28 +64,6 @@ Bytes frame(std::uint8_t to, std::uint8_t from, bool broken = false)
     return out;
 }
 
-/** A port that was free a moment ago. */
-std::string port()
-{
-    vipl_inet any{};
-    any.host_len = 4;
-    any.host[0] = 127;
-    any.host[3] = 1;
-    for (std::uint16_t number = static_cast<std::uint16_t>(20000 + getpid() % 20000);; ++number) {
-        int fd = -1;
-        any.port = number;
-        if (vipl_datagram_open(&any, &fd) == 0) {
-            static std::vector<int> ports;
-            const bool taken = std::find(ports.begin(), ports.end(), number) != ports.end();
-            ports.push_back(number);
-            vipl_fd_close(fd);
-            if (!taken) {
-                return std::to_string(number);
-            }
-        }
-    }
-}
-
 } // namespace
 
 TEST_CASE("the switch alone is no wire, and wrong texts are refused", "[wire]")
