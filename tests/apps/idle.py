@@ -77,20 +77,31 @@ def woken(process):
     return sum(wakings(pid) for pid in process.family())
 
 
+def seen_awake(sides, window_s):
+    """Those that do more in a window than a program does that waits, and what."""
+    awake = {}
+    before = [(cpu_ticks([process]), woken(process)) for _, process, _ in sides]
+    time.sleep(window_s)
+    for side, (ticks, times) in zip(sides, before):
+        name, process, own = side
+        used = (cpu_ticks([process]) - ticks) / TICKS_PER_S / window_s
+        wakes = woken(process) - times
+        print("%-28s %.1f %% of a CPU, woken %d times in %d s" % (name, 100 * used, wakes, window_s))
+        if used > MOST or wakes > own * window_s:
+            awake[side] = "%s: it waits, uses %.1f %% of a CPU, and wakes %d times in %d s" % (name, 100 * used, wakes, window_s)
+    return awake
+
+
 def run(machine, _options):
     machine.need("redis-server", "nginx", "memcached")
     window_s = 10 if machine.full else 3
     pairs = [(start.__name__, start(machine)) for start in (of_redis, of_nginx, of_memcached, of_postgres, of_asyncio)]
     sides = [("%s, the %s" % (name, side), process, own) for name, (server, client) in pairs
              for side, process, own in (("server", server, OWN_WAKINGS[name]), ("client", client.process, 0))]
-    before = [(cpu_ticks([process]), woken(process)) for _, process, _ in sides]
-    time.sleep(window_s)
-    for (name, process, own), (ticks, times) in zip(sides, before):
-        used = (cpu_ticks([process]) - ticks) / TICKS_PER_S / window_s
-        wakes = woken(process) - times
-        print("%-28s %.1f %% of a CPU, woken %d times in %d s" % (name, 100 * used, wakes, window_s))
-        machine.checks.that(used <= MOST, "%s: it waits, and uses %.1f %% of a CPU" % (name, 100 * used))
-        machine.checks.that(wakes <= own * window_s, "%s: it waits, and wakes %d times in %d s" % (name, wakes, window_s))
+    awake = seen_awake(sides, window_s)
+    if awake:  # where others need the CPUs, the last of the work may be done late
+        awake = seen_awake(list(awake), window_s)
+    machine.checks.that(not awake, "; ".join(awake.values()))
     for _, (server, client) in pairs:
         machine.checks.that(client.stop() == 0, "the client ends: " + client.process.told())
         server.stop()
