@@ -4,7 +4,7 @@ import os
 import re
 import signal
 
-from harness import wait_until
+from harness import PATIENT, wait_until
 from peers import pattern
 
 CONFIGURATION = """
@@ -35,7 +35,6 @@ http {
 """
 SIZES = (0, 1, 100, 16384, 65537, 1 << 20, 5 << 20)
 MANY = 1000
-PATIENT = {"VIPL_SOCKETS_JOIN_MS": "60000"}  # on a busy machine many connections at once take more than two seconds, which is for users
 
 
 def start(machine):
