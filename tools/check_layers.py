@@ -189,15 +189,16 @@ def sources_of(cmake):
 
 
 def listed_near(root, path):
-    """Whether a CMakeLists.txt of the file's folder, or of one above it, names the file."""
+    """Whether a CMakeLists.txt, or a list that it includes, of the file's folder or of one above it names the file."""
     name = re.compile(r'(?<![\w-])' + re.escape(os.path.basename(path)) + r'(?![\w-])')
     folder = os.path.dirname(path)
     while folder:
-        cmake = os.path.join(root, folder, 'CMakeLists.txt')
-        if os.path.exists(cmake):
-            with open(cmake, encoding='utf-8') as file:
-                if name.search(file.read()):
-                    return True
+        for each in ('CMakeLists.txt', 'sources.cmake'):
+            cmake = os.path.join(root, folder, each)
+            if os.path.exists(cmake):
+                with open(cmake, encoding='utf-8') as file:
+                    if name.search(file.read()):
+                        return True
         folder = os.path.dirname(folder)
     return False
 

@@ -13,7 +13,11 @@ namespace vipl_test {
 
 void set_environment(const char *name, const char *value)
 {
-    setenv(name, value, 1);
+    if (value == nullptr) {
+        unsetenv(name);
+    } else {
+        setenv(name, value, 1);
+    }
 }
 
 void *allocate_aligned(size_t alignment, size_t bytes)

@@ -10,7 +10,7 @@
 
 namespace vipl_test {
 
-/** Set an environment variable, which may be there already. */
+/** Set an environment variable, which may be there already; NULL: remove it. */
 void set_environment(const char *name, const char *value);
 
 /** Memory whose address is a multiple of the alignment; free_aligned() frees it. */

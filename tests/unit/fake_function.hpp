@@ -13,6 +13,8 @@
 #include <map>
 #include <vector>
 
+#include "support/system.hpp"
+
 extern "C" {
 #include "backends/rnic/verbs/verbs.h"
 #include "rnic/entry.h"
@@ -239,7 +241,7 @@ private:
             return 12; // ENOMEM
         }
         ++of(pci).slabs;
-        out->base = static_cast<std::uint8_t *>(std::aligned_alloc(4096, bytes));
+        out->base = static_cast<std::uint8_t *>(vipl_test::allocate_aligned(4096, bytes));
         std::memset(out->base, 0xA5, bytes); // a driver that relies on zeros must see to them
         out->iova = reinterpret_cast<std::uintptr_t>(out->base) + kBus;
         out->bytes = bytes;
@@ -248,7 +250,7 @@ private:
     static void free_slab(rnic_pci *pci, rnic_pci_slab *slab)
     {
         --of(pci).slabs;
-        std::free(slab->base);
+        vipl_test::free_aligned(slab->base);
     }
     static const rnic_pci_ops &table()
     {

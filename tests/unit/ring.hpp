@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "internal.hpp"
+#include "support/system.hpp"
 
 namespace unit {
 
@@ -18,7 +19,8 @@ public:
     /** `at`: where both ends start, as if that many slots had been used before. */
     explicit Ring(std::uint32_t count, std::uint32_t at = 0)
         : shared_(static_cast<lo_ring_shared *>(std::calloc(1, sizeof(lo_ring_shared)))),
-          slots_(static_cast<unsigned char *>(std::aligned_alloc(64, std::size_t{count} * LO_RING_SLOT)))
+          slots_(static_cast<unsigned char *>(
+              vipl_test::allocate_aligned(64, std::size_t{count} * LO_RING_SLOT)))
     {
         std::memset(slots_.get(), 0, std::size_t{count} * LO_RING_SLOT);
         for (lo_ring *end : {&out, &in}) {
@@ -41,7 +43,10 @@ private:
         void operator()(void *p) const { std::free(p); }
     };
     std::unique_ptr<lo_ring_shared, Free> shared_;
-    std::unique_ptr<unsigned char, Free> slots_;
+    struct FreeAligned {
+        void operator()(void *p) const { vipl_test::free_aligned(p); }
+    };
+    std::unique_ptr<unsigned char, FreeAligned> slots_;
 };
 
 inline unsigned char payload_byte(std::uint32_t number, std::uint32_t i)

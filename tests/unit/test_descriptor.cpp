@@ -9,6 +9,7 @@
 #include <string>
 
 #include "internal.hpp"
+#include "support/system.hpp"
 
 namespace {
 
@@ -18,7 +19,7 @@ constexpr size_t kArena = 64 * 1024;
 class Bench {
 public:
     explicit Bench(VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY, bool own_tag = false)
-        : arena(static_cast<unsigned char *>(std::aligned_alloc(64, kArena)))
+        : arena(static_cast<unsigned char *>(vipl_test::allocate_aligned(64, kArena)))
     {
         std::memset(arena.get(), 0, kArena);
         REQUIRE(VipOpenNic("loopback", &nic) == VIP_SUCCESS);
@@ -88,7 +89,7 @@ public:
     }
 
     struct Free {
-        void operator()(void *p) const { std::free(p); }
+        void operator()(void *p) const { vipl_test::free_aligned(p); }
     };
     std::unique_ptr<unsigned char, Free> arena;
     std::unique_ptr<vipl_send> out = std::make_unique<vipl_send>();

@@ -19,7 +19,7 @@
 #include "internal.hpp"
 #include "support/environment.hpp"
 #include "support/forked.hpp"
-#include "support/portable.hpp"
+#include "support/system_name.hpp"
 
 namespace {
 

@@ -213,7 +213,7 @@ TEST_CASE("the table grows, forgets and is used again without an end", "[regions
     REQUIRE(table->capacity <= 131072); // bounded by what lives, not by what has lived
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && \
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__) // they keep what was given back, or notes of it
 TEST_CASE("registrations that come and go take no more and more memory", "[regions]")
 {

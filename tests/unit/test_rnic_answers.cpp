@@ -3,6 +3,7 @@
 // A stranger's answers to our requests: wrong, late, or taken back. (The device rnic; see
 // rnic_stranger.hpp.)
 #include "rnic_stranger.hpp"
+#include "support/system.hpp"
 
 using namespace unit;
 
@@ -68,9 +69,9 @@ TEST_CASE("an acceptance that does not fit the request ends it with the reason",
 TEST_CASE("a requester that hears in one go that it was accepted and that this is over asks again",
           "[rnic_answers]")
 {
-    setenv("VIPL_PROGRESS", "inline", 1); // no other thread hears of it
+    vipl_test::set_environment("VIPL_PROGRESS", "inline"); // no other thread hears of it
     Handle handle;
-    unsetenv("VIPL_PROGRESS");
+    vipl_test::set_environment("VIPL_PROGRESS", nullptr);
     Stranger stranger;
     REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "a", 1) == 0);
     NetAddress local = handle.address("b"), remote = handle.address("a"); // the higher name requests
@@ -98,9 +99,9 @@ TEST_CASE("a connection that comes about and ends in the last moment of a peer's
           "its thread",
           "[rnic_answers]")
 {
-    setenv("VIPL_PROGRESS", "inline", 1); // no other thread hears of it
+    vipl_test::set_environment("VIPL_PROGRESS", "inline"); // no other thread hears of it
     Handle handle;
-    unsetenv("VIPL_PROGRESS");
+    vipl_test::set_environment("VIPL_PROGRESS", nullptr);
     Stranger stranger;
     REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "a", 1) == 0);
     NetAddress local = handle.address("b"), remote = handle.address("a"); // the higher name requests

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rnic_stranger.hpp"
+#include "support/system.hpp"
 
 using namespace unit;
 
@@ -50,9 +51,9 @@ TEST_CASE("a function that is reset while it exchanges is noticed within a secon
 {
     auto last = std::chrono::steady_clock::now();
     {
-        setenv("VIPL_RNIC_FAULTS", "reset=@2000", 1);
+        vipl_test::set_environment("VIPL_RNIC_FAULTS", "reset=@2000");
         Connected pair;
-        unsetenv("VIPL_RNIC_FAULTS");
+        vipl_test::set_environment("VIPL_RNIC_FAULTS", nullptr);
         alignas(64) static VIP_DESCRIPTOR works[2];
         VIP_MEM_ATTRIBUTES memory = {};
         VIP_MEM_HANDLE tag = 0;
@@ -87,9 +88,9 @@ TEST_CASE("a function that is reset while it exchanges is noticed within a secon
 TEST_CASE("a card that is pulled out is noticed by a program that only waits for a message",
           "[rnic_connected]")
 {
-    setenv("VIPL_RNIC_FAULTS", "removed=@400", 1);
+    vipl_test::set_environment("VIPL_RNIC_FAULTS", "removed=@400");
     Connected pair;
-    unsetenv("VIPL_RNIC_FAULTS");
+    vipl_test::set_environment("VIPL_RNIC_FAULTS", nullptr);
     alignas(64) static VIP_DESCRIPTOR receive;
     VIP_MEM_ATTRIBUTES memory = {};
     VIP_MEM_HANDLE tag = 0;
@@ -115,9 +116,9 @@ TEST_CASE("a card that is pulled out is noticed by a program that only waits for
 TEST_CASE("a card that is pulled out breaks connections within a second, and ends what waits",
           "[rnic_connected]")
 {
-    setenv("VIPL_RNIC_FAULTS", "removed=@400", 1);
+    vipl_test::set_environment("VIPL_RNIC_FAULTS", "removed=@400");
     Connected pair;
-    unsetenv("VIPL_RNIC_FAULTS");
+    vipl_test::set_environment("VIPL_RNIC_FAULTS", nullptr);
     VIP_VI_HANDLE waiting = pair.handle.vi();
     NetAddress local = pair.handle.address("x"), remote = pair.handle.address("nobody");
     VIP_VI_ATTRIBUTES seen;
@@ -186,9 +187,9 @@ TEST_CASE("a message that comes before the word of readiness waits, also after a
 TEST_CASE("what was posted before a disconnect is sent, also if an attempt to connect had failed before",
           "[rnic_connected]")
 {
-    setenv("VIPL_LINGER", "0", 1);
+    vipl_test::set_environment("VIPL_LINGER", "0");
     Handle handle;
-    unsetenv("VIPL_LINGER");
+    vipl_test::set_environment("VIPL_LINGER", nullptr);
     Stranger stranger(RNIC_LEVEL_RECEPTION); // a send is complete when its message has been taken
     REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "stranger", 8) == 0);
     Descriptor send(handle.nic);
@@ -276,9 +277,9 @@ TEST_CASE("a peer whose function takes nothing for a while hears of a disconnect
 TEST_CASE("what is posted is the card's when the call returns, also where a ring has to be made first",
           "[rnic_connected]")
 {
-    setenv("VIPL_PROGRESS", "inline", 1); // no other thread makes the room
+    vipl_test::set_environment("VIPL_PROGRESS", "inline"); // no other thread makes the room
     Handle handle;
-    unsetenv("VIPL_PROGRESS");
+    vipl_test::set_environment("VIPL_PROGRESS", nullptr);
     Stranger stranger;
     REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "stranger", 8) == 0);
     Descriptor send(handle.nic);

@@ -16,7 +16,7 @@
 
 #include "support/check.hpp"
 #include "support/environment.hpp"
-#include "support/portable.hpp"
+#include "support/system_name.hpp"
 
 namespace stress {
 

@@ -11,7 +11,7 @@ namespace vipl_test {
 
 void set_environment(const char *name, const char *value)
 {
-    _putenv_s(name, value);
+    _putenv_s(name, value == nullptr ? "" : value); // which removes it
 }
 
 void *allocate_aligned(size_t alignment, size_t bytes)
