@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
-# Windows, by Debian's mingw-w64, whose programs run under Wine: cmake --toolchain cmake/mingw.cmake.
+# Windows, by Debian's mingw-w64, whose programs run under Wine: cmake --toolchain cmake/mingw.cmake [-DVIPL_MINGW_CPU=i686].
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES VIPL_MINGW_CPU)
+if(NOT VIPL_MINGW_CPU)
+    set(VIPL_MINGW_CPU x86_64)
+endif()
 set(CMAKE_SYSTEM_NAME Windows)
-set(CMAKE_SYSTEM_PROCESSOR x86_64)
-set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc-posix)
-set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++-posix)
-set(CMAKE_RC_COMPILER x86_64-w64-mingw32-windres)
+set(CMAKE_SYSTEM_PROCESSOR ${VIPL_MINGW_CPU})
+set(CMAKE_C_COMPILER ${VIPL_MINGW_CPU}-w64-mingw32-gcc-posix)
+set(CMAKE_CXX_COMPILER ${VIPL_MINGW_CPU}-w64-mingw32-g++-posix)
+set(CMAKE_RC_COMPILER ${VIPL_MINGW_CPU}-w64-mingw32-windres)
 set(CMAKE_CROSSCOMPILING_EMULATOR wine64)
-set(CMAKE_FIND_ROOT_PATH /usr/x86_64-w64-mingw32)
+set(CMAKE_FIND_ROOT_PATH /usr/${VIPL_MINGW_CPU}-w64-mingw32)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

@@ -26,12 +26,7 @@ if [ "${1:-}" = --check ]; then
 fi
 suite=${1:-bookworm}
 out=${2:-$PWD/build/package/$suite}
-# The repository, and the proxy, that this system has.
-mirror=$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/$' || true)
-mirror=${VIPL_DEBIAN_MIRROR:-${mirror:-http://deb.debian.org/debian}}
-proxy=()
-eval "$(apt-config shell http_proxy_of_apt Acquire::http::Proxy)"
-[ -z "${http_proxy_of_apt:-}" ] || proxy=(--aptopt="Acquire::http::Proxy \"$http_proxy_of_apt\"")
+. tools/debian_mirror.sh
 mkdir -p "$out"
 work=$(mktemp -d "${TMPDIR:-/tmp}/vipl-debian.XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Builds the zip for Windows, by mingw-w64: the DLL, import libraries for mingw and for MSVC's linker, tools, headers, CMake's package, documents
 # and the licence. Then programs use what is in it: by CMake, by command lines of mingw, and by clang as if it were cl. They run under Wine.
-# ./dev package windows has libuv in build/root-windows before.
+# ./dev package windows gives it the options of cmake that build for Windows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,9 +12,8 @@ name=vipl-$version-windows-x86_64
 rm -rf "$work/unpacked" "$work/$name" "$work/$name.zip" "$work/program"
 mkdir -p "$work"
 
-cmake -G Ninja -S . -B "$work/build" --toolchain cmake/mingw.cmake -DCMAKE_BUILD_TYPE=Release -DVIPL_WERROR=ON -DVIPL_BACKEND_TCP=ON \
-    -DVIPL_BUILD_STATIC=OFF -DVIPL_BUILD_TESTS=OFF -DVIPL_LIBUV_INCLUDE="$PWD/build/root-windows/include" \
-    -DVIPL_LIBUV_LIBRARY="$PWD/build/root-windows/lib/libuv_a.a" >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }
+cmake -G Ninja -S . -B "$work/build" "$@" -DCMAKE_BUILD_TYPE=Release -DVIPL_BUILD_STATIC=OFF -DVIPL_BUILD_TESTS=OFF >"$work/build.log" 2>&1 ||
+    { cat "$work/build.log" >&2; exit 1; }
 cmake --build "$work/build" -- --quiet
 cmake --install "$work/build" --prefix "$work/$name" --strip >>"$work/build.log"
 

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """What ran on another system: a row of the table in docs/use/platforms.md.
 
-    system_row.py windows LOGS...    after ./dev wine, from what its programs printed
+    system_row.py windows WINE BUILD after ./dev wine [32], from what its programs printed: logs beside the folder BUILD
     system_row.py linked TARGET BIN  after ./dev zig TARGET, whose programs are in BIN
 
 The row is replaced where it differs. Without the table's marks, or if a log does not say what it should, it fails and nothing is changed.
 """
+import glob
 import os
 import re
 import subprocess
@@ -41,10 +42,13 @@ def conformance(logs, device, modes=MODES):
     return ", ".join(words)
 
 
-def windows(logs):
+def windows(wine, build):
+    logs = glob.glob(build + "-vipl-windows-tests.log") + glob.glob(build + "-vipl-conformance---device-*---mode-inproc.log") + \
+        glob.glob(build + "-vipl-conformance---device-*---mode-procs.log")
     cases, = only(r"^All tests passed \(\d+ assertions in (\d+) test cases\)", [read(log) for log in logs], "the tests of the system layer")
-    wine = subprocess.run(["wine64", "--version"], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout.split()[0]
-    return ["Windows, x86_64, under Wine %s" % wine.replace("wine-", ""), "library, tools, examples", cases + " cases",
+    version = subprocess.run([wine, "--version"], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout.split()[0]
+    cpu = only(r"^VIPL_MINGW_CPU:\w+=(\w+)$", [read(os.path.join(build, "CMakeCache.txt"))], "the CPU")[0]
+    return ["Windows, %s, under Wine %s" % (cpu, version.replace("wine-", "")), "library, tools, examples", cases + " cases",
             conformance(logs, "loopback"), conformance(logs, "tcp"), conformance(logs, "rnic-inproc", ["inproc"])]
 
 
@@ -70,8 +74,8 @@ def put(row):
 
 
 def main():
-    if len(sys.argv) > 2 and sys.argv[1] == "windows":
-        put(windows(sys.argv[2:]))
+    if len(sys.argv) == 4 and sys.argv[1] == "windows":
+        put(windows(*sys.argv[2:]))
     elif len(sys.argv) == 4 and sys.argv[1] == "linked":
         put(linked(*sys.argv[2:]))
     else:

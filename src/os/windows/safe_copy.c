@@ -7,16 +7,16 @@
 
 #include "os/windows/descriptor.h"
 
-#if !defined(__x86_64__)
-#error "the copy is written for x86-64"
-#endif
-
-/* Returns 0, or a value that the handler has put into eax. The arguments are in rcx, rdx and r8;
- * the function does not use the stack, so that nothing has to be known of it to unwind. */
+/* Returns 0, or a value that the handler has put into the register of results. Behind the copy
+ * nothing depends on how far it came. */
 int vipl_copy_or_fault(void *to, const void *from, size_t bytes);
 extern const char vipl_copy_instruction[]; /* of that function: the one that copies */
 extern const char vipl_copy_end[];         /* of that function: behind it */
 
+#if defined(__x86_64__)
+/* The arguments are in rcx, rdx and r8. The function does not use the stack, so that nothing has to
+ * be known of it to unwind. */
+#define REGISTER(context, name) ((context)->R##name)
 __asm__(".text\n"
         ".globl vipl_copy_or_fault\n"
         ".globl vipl_copy_instruction\n"
@@ -34,18 +34,41 @@ __asm__(".text\n"
         "    mov %r10, %rdi\n"
         "    mov %r11, %rsi\n"
         "    ret\n");
+#elif defined(__i386__)
+/* The arguments are on the stack, and names in C begin with an underscore. */
+#define REGISTER(context, name) ((context)->E##name)
+__asm__(".text\n"
+        ".globl _vipl_copy_or_fault\n"
+        ".globl _vipl_copy_instruction\n"
+        ".globl _vipl_copy_end\n"
+        "_vipl_copy_or_fault:\n"
+        "    mov %edi, %edx\n"
+        "    push %esi\n"
+        "    mov 8(%esp), %edi\n"
+        "    mov 12(%esp), %esi\n"
+        "    mov 16(%esp), %ecx\n"
+        "    xor %eax, %eax\n"
+        "_vipl_copy_instruction:\n"
+        "    rep movsb\n"
+        "_vipl_copy_end:\n"
+        "    pop %esi\n"
+        "    mov %edx, %edi\n"
+        "    ret\n");
+#else
+#error "the copy is written for x86"
+#endif
 
 static LONG CALLBACK on_exception(EXCEPTION_POINTERS *what)
 {
     CONTEXT *context = what->ContextRecord;
     DWORD code = what->ExceptionRecord->ExceptionCode;
-    if (context->Rip != (uintptr_t)vipl_copy_instruction ||
+    if (REGISTER(context, ip) != (uintptr_t)vipl_copy_instruction ||
         (code != EXCEPTION_ACCESS_VIOLATION && code != EXCEPTION_IN_PAGE_ERROR &&
          code != EXCEPTION_GUARD_PAGE)) {
         return EXCEPTION_CONTINUE_SEARCH;
     }
-    context->Rax = EFAULT;
-    context->Rip = (uintptr_t)vipl_copy_end;
+    REGISTER(context, ax) = EFAULT;
+    REGISTER(context, ip) = (uintptr_t)vipl_copy_end;
     return EXCEPTION_CONTINUE_EXECUTION;
 }
 

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Debian's Wine for programs of 32 bits, in a system of its own in build/wine32-root: neither this system's packages nor its architectures change.
+#
+#     tools/wine32.sh --make            makes it. Needs root, mmdebstrap, and this system's Wine (wine64).
+#     tools/wine32.sh --end             ends what runs there
+#     tools/wine32.sh PROGRAM [ARGS]    runs a program; this repository, /dev and /proc are there, too
+set -euo pipefail
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+root=$top/build/wine32-root
+
+make() {
+    local mirror proxy
+    cd "$top"
+    . tools/debian_mirror.sh
+    rm -rf "$root"
+    mkdir -p build
+    # Wine's packages are unpacked only. The one thing that their scripts do is to write these files, which are the same for all CPUs.
+    mmdebstrap --quiet --architectures=i386 --variant=extract ${proxy[@]+"${proxy[@]}"} --include=wine32 \
+        --customize-hook='cp /usr/lib/*/wine/i386-windows/zlib1.dll "$1/usr/lib/i386-linux-gnu/wine/i386-windows/"' \
+        --customize-hook='mkdir -p "$1/proc" "$1/dev" "$1/tmp" "$1'"$top"'"' bookworm "$root" "$mirror"
+    touch "$root/made"
+}
+
+# enter PROGRAM [ARGS]: in the other system. Its mounts end with the last process there.
+enter() {
+    export HOME=/ WINEARCH=win32 WINESERVER=/usr/lib/wine/wineserver32 WINELOADER=/usr/lib/wine/wine
+    # shellcheck disable=SC2016 # the other shell's
+    exec unshare --mount bash -ec 'root=$1 top=$2
+        mount -t proc proc "$root/proc"
+        mount --rbind /dev "$root/dev"
+        mount --bind "$top" "$root$top"
+        exec unshare --root="$root" --wd="$3" "${@:4}"' bash "$root" "$top" "$PWD" "$@"
+}
+
+case $1 in
+    --make) [ -e "$root/made" ] || make ;;
+    --end) enter /usr/lib/wine/wineserver32 -k ;;
+    *) enter /usr/lib/wine/wine "$@" ;;
+esac
