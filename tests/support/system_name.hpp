@@ -4,12 +4,11 @@
 #ifndef VIPL_TESTS_SYSTEM_NAME_HPP
 #define VIPL_TESTS_SYSTEM_NAME_HPP
 
-#include <cctype>
-#include <cstdio>
 #include <string>
 
 #include <unistd.h>
 
+#include "support/escaped.hpp"
 #include "support/portable.hpp"
 
 namespace vipl_test {
@@ -21,15 +20,7 @@ inline std::string system_name(const std::string &name)
     if (!library_is_portable()) {
         return name;
     }
-    std::string path = "/tmp/vipl-" + std::to_string(geteuid()) + "/";
-    for (const char c : name) {
-        char text[4] = {c, 0, 0, 0};
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0) {
-            std::snprintf(text, sizeof text, "_%02x", static_cast<unsigned char>(c));
-        }
-        path += text;
-    }
-    return path;
+    return "/tmp/vipl-" + std::to_string(geteuid()) + "/" + escaped(name);
 }
 
 } // namespace vipl_test

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The unit tests, a file each, that a build with its options has. Sets `sources`.
+# The unit tests, a file each, that a build with its options has. Sets `sources`, and `left_out_sources` to those
+# of them that vipl_left_out() has left out: what they call may not be there.
 
 set(sources
     test_cache_room.cpp
@@ -64,4 +65,15 @@ if(VIPL_BACKEND_RNIC)
 endif()
 if(VIPL_BACKEND_RNIC_MODEL)
     list(APPEND sources test_rnic_answers.cpp test_rnic_connected.cpp test_rnic_requests.cpp test_rnic_waits.cpp test_verbs_model.cpp)
+endif()
+set(left_out_sources "")
+foreach(source IN LISTS sources)
+    string(REGEX REPLACE "^test_(.*)\\.cpp$" "\\1" name ${source})
+    vipl_is_left_out(left_out unit.${name})
+    if(left_out)
+        list(APPEND left_out_sources ${source})
+    endif()
+endforeach()
+if(left_out_sources)
+    list(REMOVE_ITEM sources ${left_out_sources})
 endif()

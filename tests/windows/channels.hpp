@@ -15,6 +15,7 @@
 
 #include "support/check.hpp"
 #include "support/environment.hpp"
+#include "support/escaped.hpp"
 #include "support/os_hooks.hpp"
 #include "support/windows/ended.hpp"
 
@@ -41,15 +42,7 @@ inline std::string unique_name()
 /** What the segment of a name is called. */
 inline std::string section_name(const std::string &name)
 {
-    std::string text = "Local\\vipl-";
-    for (const char c : name) {
-        char hex[4] = {c, 0, 0, 0};
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0) {
-            std::snprintf(hex, sizeof hex, "_%02x", static_cast<unsigned char>(c));
-        }
-        text += hex;
-    }
-    return text;
+    return "Local\\vipl-" + vipl_test::escaped(name);
 }
 
 /** A descriptor that is closed. */
