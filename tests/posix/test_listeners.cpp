@@ -2,6 +2,7 @@
 //
 // POSIX, several processes that wait for requests for one name: a request is one program's, and
 // each of them gets its own. One that a program leaves unanswered is another's.
+#include <chrono>
 #include <csignal>
 #include <future>
 #include <memory>
@@ -179,6 +180,68 @@ TEST_CASE("a request goes past a process that waits for it and is stopped",
     REQUIRE_VIP(asker.ask(name)); // of the one before the first has heard, and that it is over
     first.finish();
     second.finish();
+}
+
+namespace {
+
+/** A request of a process that is stopped while a VI accepts it. */
+class StoppedRequester {
+public:
+    StoppedRequester()
+        : requester_([this] {
+              Asker asker;
+              REQUIRE_VIP(asker.ask(name_));
+              end_.pass(); // the connection is to be there for as long as the case
+          }),
+          vi_(nic_), incoming_(wait_for_request(nic_, nic_.address(name_))), stopped_(requester_.pid()),
+          accepted_(
+              std::async(std::launch::async, VipConnectAccept, incoming_.connection, VIP_VI_HANDLE(vi_)))
+    {
+    }
+
+    bool is_answered_in(std::chrono::seconds time) const
+    {
+        return accepted_.wait_for(time) == std::future_status::ready;
+    }
+    void go_on() { stopped_.go_on(); }
+    void kill() { requester_.kill(); }
+    VIP_RETURN accepted() { return accepted_.get(); }
+    void finish()
+    {
+        end_.open();
+        requester_.finish();
+    }
+
+private:
+    const std::string name_ = unique_discriminator();
+    Gate end_; // before the process, which has it too
+    Fork requester_;
+    const Nic nic_;
+    const Vi vi_;
+    const Incoming incoming_;
+    Stopped stopped_;
+    std::future<VIP_RETURN> accepted_;
+};
+
+} // namespace
+
+TEST_CASE("a requester that does not run for two seconds while a VI accepts is waited for",
+          "[VipConnectAccept][posix][private][fork]")
+{
+    StoppedRequester requester;
+    CHECK(!requester.is_answered_in(std::chrono::seconds(2)));
+    requester.go_on();
+    REQUIRE_VIP(requester.accepted());
+    requester.finish();
+}
+
+TEST_CASE("a requester that is killed while a VI accepts is not waited for",
+          "[VipConnectAccept][posix][private][fork]")
+{
+    StoppedRequester requester;
+    requester.kill();
+    CHECK(requester.is_answered_in(std::chrono::seconds(3)));
+    REQUIRE_RC(VIP_TIMEOUT, requester.accepted());
 }
 
 namespace {

@@ -17,7 +17,7 @@
 #include "base/log.h"
 
 enum {
-    READY_MS = 1000,  /* a VI that has accepted waits this long for READY */
+    READY_MS = 5000,  /* for READY, of a requester that lives: a busy machine may not run it sooner */
     REPEAT_MS = 2000, /* a requester sends its request again much sooner */
     NS_PER_MS = 1000000
 };
