@@ -10,9 +10,8 @@
 #include "sockets/handshake_bytes.h"
 
 enum {
-    PART_LOOK_MS = 5,  /* between two looks for the rest of a message */
-    ASK_LOOK_MS = 1,   /* between two looks for the answer of another host */
-    PATIENCE_MS = 1000 /* a client's write, for the outcome */
+    HELD_LOOK_MS = 5, /* between two looks whether a message can be taken now */
+    ASK_LOOK_MS = 1   /* between two looks for the answer of another host */
 };
 static const uint64_t ns_per_ms = 1000000;
 
@@ -58,9 +57,9 @@ static void describe_locked(struct sock_conn *conn, short wanted, struct sock_no
         now->ready = (short)(now->ready | POLLIN | POLLRDNORM | POLLRDHUP | (is_shut ? POLLHUP : 0));
         now->kernel &= ~POLLIN; /* the kernel's socket is readable for good */
     }
-    if (conn->has_part) {
+    if (conn->is_held) {
         now->kernel &= ~POLLIN;
-        now->again_ms = PART_LOOK_MS;
+        now->again_ms = HELD_LOOK_MS;
     }
 }
 
@@ -97,7 +96,7 @@ struct sock_now sock_conn_advance(struct sock_conn *conn, short wanted)
         if (!sock_state_is_over(now.state)) {
             describe_locked(conn, wanted, &now);
         }
-        bool is_signalled = conn->has_part && sock_fault_is(SOCK_FAULT_SIGNAL);
+        bool is_signalled = conn->is_held && sock_fault_is(SOCK_FAULT_SIGNAL);
         vipl_mutex_unlock(&conn->lock);
         if (is_signalled) {
             raise(SIGUSR1);
@@ -144,7 +143,7 @@ void sock_handshake_begin(struct sock_conn *conn, bool is_own_process)
     vipl_mutex_lock(&conn->lock);
     conn->is_client = true;
     conn->is_own = is_own_process;
-    conn->patience = (is_own_process ? SOCK_OWN_PATIENCE_MS : PATIENCE_MS) * ns_per_ms;
+    conn->patience = (is_own_process ? SOCK_OWN_PATIENCE_MS : sock_join_ms() / 2) * ns_per_ms;
     sock_pending_enter(conn);
     while (sock_handshake_step_locked(conn)) {
     }

@@ -9,13 +9,17 @@
 #include "sockets/handshake.h"
 #include "sockets/signals.h"
 
-enum { BRIEF_MS = 2 }; /* a server's write that must not wait, for the outcome */
+enum {
+    BRIEF_MS = 2, /* a server's write that must not wait, for the outcome */
+    OTHERS_MS = 5 /* between two looks at other connections in a handshake */
+};
 static const uint64_t ns_per_ms = 1000000;
 
 /* A thread that waits for the outcome. Another thread that waits may bring its connection forward,
  * and wakes it. */
 struct awaiting {
     struct sock_hook hook;
+    const struct sock_conn *conn;
     struct vipl_waker *waker;
     struct pollfd fds[SOCK_LOOKED_AT + 2];
     unsigned count;
@@ -29,22 +33,30 @@ static void wake_awaiting(struct sock_hook *hook)
     vipl_waker_signal(VIPL_CONTAINER(hook, struct awaiting, hook)->waker);
 }
 
+static void look_after(struct awaiting *awaiting, int ms)
+{
+    awaiting->ms = ms >= 0 && (awaiting->ms < 0 || ms < awaiting->ms) ? ms : awaiting->ms;
+}
+
 static void add_fd(struct awaiting *awaiting, struct sock_conn *conn, const struct sock_now *now)
 {
     vipl_mutex_lock(&conn->lock);
     int kernel = conn->kernel;
     vipl_mutex_unlock(&conn->lock);
     awaiting->fds[awaiting->count++] = (struct pollfd){.fd = kernel, .events = now->kernel};
-    if (now->again_ms >= 0 && (awaiting->ms < 0 || now->again_ms < awaiting->ms)) {
-        awaiting->ms = now->again_ms;
-    }
+    look_after(awaiting, now->again_ms);
 }
 
-/* The device of another connection's VI, which nobody may drive, is looked at now and then. */
+/* The device of another connection's VI, which nobody may drive, is looked at now and then. So are
+ * all others, a few at a time: a server may have answered as many as it can, and this thread waits
+ * for the next answer. */
 static void advance_other(struct sock_conn *conn, void *arg)
 {
     struct awaiting *awaiting = arg;
     struct sock_now now = sock_conn_advance(conn, 0);
+    if (conn != awaiting->conn) {
+        look_after(awaiting, OTHERS_MS);
+    }
     if (!sock_state_is_over(now.state) && now.state != SOCK_HELLO_SENT) {
         now.again_ms = now.nic != awaiting->nic && now.nic != NULL ? SOCK_OTHER_MS : now.again_ms;
         add_fd(awaiting, conn, &now);
@@ -114,7 +126,7 @@ int sock_conn_await(struct sock_conn *conn, short wanted, bool blocks, uint64_t 
     } else if (!blocks) {
         return EAGAIN;
     }
-    struct awaiting awaiting = {.hook.changed = wake_awaiting, .waker = vipl_thread_waker()};
+    struct awaiting awaiting = {.hook.changed = wake_awaiting, .conn = conn, .waker = vipl_thread_waker()};
     if (awaiting.waker == NULL) {
         return ENOMEM;
     }

@@ -37,7 +37,7 @@ struct sock_conn *sock_conn_new(enum sock_state state, int kernel, bool nonblock
     conn->receive_ms = conn->send_ms = conn->shut = conn->corked = conn->resets = conn->owes = conn->told = 0;
     conn->kernel = kernel;
     conn->error = 0;
-    conn->is_client = conn->is_own = conn->has_part = conn->joins = conn->strips_message = false;
+    conn->is_client = conn->is_own = conn->is_held = conn->joins = conn->strips_message = false;
     conn->strips = conn->peer_commit = 0;
     conn->since = vipl_now_ns();
     conn->patience = 0;

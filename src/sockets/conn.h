@@ -89,9 +89,10 @@ struct sock_conn {
     struct vipl_stream_nic *device; /* whose address this end has told the peer */
     bool is_client;                 /* constant once the connection is in the table */
     bool is_own;                    /* a client's, whose listener is in this process, until that was helped */
-    bool has_part;                  /* a part of a message has come */
+    bool is_held;                   /* the peer's message stays: it is not whole, or has to wait */
     bool is_asking;                 /* CONNECTING: connected, and the other host has not answered yet */
-    bool joins;          /* counted as one whose VI is being connected; guarded by the list's lock */
+    bool joins;          /* has a place among those whose VIs are being connected; written under both
+                          * this lock and the list's */
     bool strips_message; /* STRIPPING: a message of the peer may come first */
     uint8_t strips;      /* STRIPPING: bytes of the handshake that come first, or after the message */
     uint8_t peer_commit; /* the peer's COMMIT byte; 0: it has not come */

@@ -34,13 +34,16 @@
 #include "vipl/posix.h"
 
 enum {
-    PART_MS = 1000,  /* for the rest of a message to come */
-    MOST_EARLY = 128 /* VIs that are being connected, where a client's still waits for WELCOME */
+    PART_MS = 1000, /* for the rest of a message to come */
+    /* VIs that are being connected: where a client's still waits for WELCOME, and where a server's
+     * begins. The rest of the places is for clients that have WELCOME, for whom servers' VIs wait:
+     * so these get on, also where two processes are each other's clients. */
+    MOST_EARLY = 128,
+    MOST_ANSWERED = 192
 };
 static const uint64_t ns_per_ms = 1000000;
 
-/* How long the two ends wait for the VIs to be connected, once both know that they want it. */
-static VIP_ULONG join_ms(void)
+VIP_ULONG sock_join_ms(void)
 {
     static uint32_t known; /* atomic, relaxed; 0: not read yet */
     uint32_t ms = vipl_load_relaxed(&known);
@@ -123,8 +126,8 @@ static bool is_lost(struct sock_conn *conn, int count)
 /* A part of a message has come. Returns true if the rest does not come. */
 static bool part_is_late(struct sock_conn *conn)
 {
-    conn->has_part = vipl_now_ns() - conn->since < PART_MS * ns_per_ms;
-    return !conn->has_part;
+    conn->is_held = vipl_now_ns() - conn->since < PART_MS * ns_per_ms;
+    return !conn->is_held;
 }
 
 static void write_address(VIP_NET_ADDRESS *to, const uint8_t *host, unsigned length, const uint8_t *nonce)
@@ -156,6 +159,16 @@ static enum sock_reason begin_join(struct sock_conn *conn, VIP_ULONG ms)
     write_address(&peer.address, conn->peer.host, conn->peer.host_length, nonce);
     VIP_RETURN rc = VipConnectPeerRequest(vipl_stream_vi(conn->stream), &own.address, &peer.address, ms);
     return rc == VIP_SUCCESS ? SOCK_MOVED_TO_VIPL : SOCK_NOT_CONNECTED;
+}
+
+/* Whether the peer's message stays where it is, because too many VIs are being connected. If there
+ * is a place, this connection has it, and gives it back if it needs none (drop_stream). */
+static bool awaits_place(struct sock_conn *conn)
+{
+    bool has_place =
+        conn->joins || sock_pending_join(conn, conn->is_client ? SOCK_MOST_JOINING : MOST_ANSWERED);
+    conn->is_held = !has_place && vipl_now_ns() - conn->since < sock_join_ms() * ns_per_ms;
+    return conn->is_held;
 }
 
 /* Within the host, where the server's VI has the same NIC address, the client's VI requests its
@@ -215,10 +228,11 @@ static bool step_connecting(struct sock_conn *conn)
     return say_hello(conn);
 }
 
-/* An end that knows that the other one wants its VI to be connected. */
+/* An end that knows that the other one wants its VI to be connected, and has a place for its own,
+ * or has waited in vain for one. */
 static enum sock_reason begin_late(struct sock_conn *conn)
 {
-    return sock_pending_join(conn, SOCK_MOST_JOINING) ? begin_join(conn, join_ms()) : SOCK_NOT_CONNECTED;
+    return conn->joins ? begin_join(conn, sock_join_ms()) : SOCK_NOT_CONNECTED;
 }
 
 /* The client reads the server's first bytes. */
@@ -249,9 +263,12 @@ static bool step_hello_sent(struct sock_conn *conn)
         }
         return false;
     }
+    bool is_reply = sock_hello_decode(bytes, &conn->peer) && conn->peer.kind != SOCK_HELLO;
+    if (is_reply && conn->peer.kind == SOCK_WELCOME && awaits_place(conn)) {
+        return false;
+    }
     sock_bytes_take(conn, SOCK_HELLO_BYTES);
-    if (!sock_hello_decode(bytes, &conn->peer) || conn->peer.kind == SOCK_HELLO ||
-        (conn->peer.kind == SOCK_WELCOME && conn->peer.version != SOCK_HELLO_VERSION)) {
+    if (!is_reply || (conn->peer.kind == SOCK_WELCOME && conn->peer.version != SOCK_HELLO_VERSION)) {
         lose(conn, ECONNRESET, "the server's reply is no message of the handshake");
         return true;
     }
@@ -268,7 +285,7 @@ static bool step_hello_sent(struct sock_conn *conn)
         sock_bytes_put_one(conn, SOCK_COMMIT_TCP);
         stay(conn, reason, false, 1);
     } else {
-        conn->join_by = vipl_deadline(join_ms());
+        conn->join_by = vipl_deadline(sock_join_ms());
         sock_conn_change_locked(conn, SOCK_JOINING);
     }
     return true;
@@ -322,7 +339,7 @@ static bool answer(struct sock_conn *conn)
         stay(conn, SOCK_NOT_CONNECTED, false, 1); /* the client has gone */
         return true;
     }
-    conn->join_by = vipl_deadline(join_ms());
+    conn->join_by = vipl_deadline(sock_join_ms());
     sock_conn_change_locked(conn, SOCK_JOINING);
     return true;
 }
@@ -363,6 +380,9 @@ static bool step_unknown(struct sock_conn *conn)
         sock_bytes_take(conn, SOCK_HELLO_BYTES + 1);
         stay(conn, SOCK_NOT_CONNECTED, false, 0);
         return true;
+    }
+    if (awaits_place(conn)) {
+        return false;
     }
     sock_bytes_take(conn, SOCK_HELLO_BYTES);
     return answer(conn);
@@ -467,8 +487,8 @@ static bool step_stripping(struct sock_conn *conn)
         return false; /* the end is this one's doing: bytes of the handshake may yet come */
     }
     if (conn->strips_message && count > 0 && sock_hello_begins(bytes, (size_t)count)) {
-        conn->has_part = count < SOCK_HELLO_BYTES;
-        if (conn->has_part) {
+        conn->is_held = count < SOCK_HELLO_BYTES;
+        if (conn->is_held) {
             return false;
         }
         sock_bytes_take(conn, SOCK_HELLO_BYTES);
@@ -491,7 +511,7 @@ static bool step_stripping(struct sock_conn *conn)
 
 bool sock_handshake_step_locked(struct sock_conn *conn)
 {
-    conn->has_part = false;
+    conn->is_held = false;
     if (conn->kernel < 0) {
         return false;
     }

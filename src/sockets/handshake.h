@@ -19,6 +19,10 @@ static inline bool sock_state_is_over(enum sock_state state)
     return state == SOCK_PLAIN || state == SOCK_LISTENING || state >= SOCK_MOVED;
 }
 
+/* The milliseconds that the two ends wait for the VIs to be connected, once both know that they
+ * want it, and that either waits for a place among those that are. */
+VIP_ULONG sock_join_ms(void);
+
 /* Makes the next step of a handshake, if it can be made. Returns true if the state has changed. The
  * lock is held. */
 bool sock_handshake_step_locked(struct sock_conn *conn);
@@ -33,19 +37,19 @@ void sock_handshakes_decide(void);
 /* --- pending.c: the connections whose handshake has begun, without the servers' that have not
  * decided; no lock of a connection's list is held --- */
 
-enum { SOCK_MOST_JOINING = 256 }; /* VIs of this process that are being connected at once */
+enum { SOCK_MOST_JOINING = 256 }; /* VIs of this process that are being connected at once, at most */
 
 void sock_pending_enter(struct sock_conn *conn);
 /* The handshake is over, or its VI is not connected. */
 void sock_pending_leave(struct sock_conn *conn);
-/* Enters a connection whose VI is to be connected. Returns false if `most` VIs are being
- * connected. */
+/* Enters a connection whose VI is to be connected: it has a place from now on. Returns false if
+ * `most` VIs are being connected. */
 bool sock_pending_join(struct sock_conn *conn, uint32_t most);
 /* Writes the connections whose VIs are being connected, with references. Returns their number. */
 unsigned sock_pending_joining(struct sock_conn *conns[SOCK_MOST_JOINING]);
 /* Calls `each` for the connections whose handshake has begun, at most SOCK_LOOKED_AT, which may end
- * it meanwhile. No lock is held. A thread that waits for one brings them all forward, because it
- * may be the only one of the process. */
+ * it meanwhile, and the next time for the next ones. No lock is held. A thread that waits for one
+ * brings them all forward, because it may be the only one of the process. */
 void sock_handshakes_each(void (*each)(struct sock_conn *conn, void *arg), void *arg);
 
 #endif

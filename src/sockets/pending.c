@@ -32,39 +32,60 @@ void sock_pending_leave(struct sock_conn *conn)
 bool sock_pending_join(struct sock_conn *conn, uint32_t most)
 {
     vipl_mutex_lock(&list_lock);
-    enter_locked(conn);
-    conn->joins = joining_count < most;
-    vipl_store_relaxed(&joining_count, joining_count + (conn->joins ? 1 : 0));
-    bool joins = conn->joins;
+    bool joins = joining_count < most;
+    if (joins) {
+        enter_locked(conn);
+        conn->joins = true;
+        vipl_store_relaxed(&joining_count, joining_count + 1);
+    }
     vipl_mutex_unlock(&list_lock);
     return joins;
 }
 
-/* Takes references to at most `most` connections; `joins`: of those whose VIs are being connected.
- * Returns their number. */
-static unsigned list_some(struct sock_conn **some, unsigned most, bool joins)
+static struct sock_conn *conn_of(struct vipl_list *link)
+{
+    return VIPL_CONTAINER(link, struct sock_conn, link);
+}
+
+unsigned sock_pending_joining(struct sock_conn *conns[SOCK_MOST_JOINING])
 {
     unsigned count = 0;
+    if (vipl_load_relaxed(&joining_count) == 0) {
+        return 0;
+    }
     vipl_mutex_lock(&list_lock);
-    for (struct vipl_list *l = handshakes.next; l != &handshakes && count < most; l = l->next) {
-        struct sock_conn *conn = VIPL_CONTAINER(l, struct sock_conn, link);
-        if ((!joins || conn->joins) && sock_file_get_used(&conn->file)) {
-            some[count++] = conn;
+    for (struct vipl_list *l = handshakes.next; l != &handshakes && count < SOCK_MOST_JOINING; l = l->next) {
+        if (conn_of(l)->joins && sock_file_get_used(&conn_of(l)->file)) {
+            conns[count++] = conn_of(l);
         }
     }
     vipl_mutex_unlock(&list_lock);
     return count;
 }
 
-unsigned sock_pending_joining(struct sock_conn *conns[SOCK_MOST_JOINING])
+/* Takes references to the first connections, which are the last ones from now on. Returns their
+ * number. */
+static unsigned take_turns(struct sock_conn *conns[SOCK_LOOKED_AT])
 {
-    return vipl_load_relaxed(&joining_count) == 0 ? 0 : list_some(conns, SOCK_MOST_JOINING, true);
+    unsigned count = 0;
+    vipl_mutex_lock(&list_lock);
+    struct vipl_list *last = handshakes.prev;
+    struct vipl_list *l = &handshakes;
+    while (l != last && count < SOCK_LOOKED_AT) {
+        l = handshakes.next;
+        enter_locked(conn_of(l));
+        if (sock_file_get_used(&conn_of(l)->file)) {
+            conns[count++] = conn_of(l);
+        }
+    }
+    vipl_mutex_unlock(&list_lock);
+    return count;
 }
 
 void sock_handshakes_each(void (*each)(struct sock_conn *conn, void *arg), void *arg)
 {
     struct sock_conn *some[SOCK_LOOKED_AT];
-    unsigned count = list_some(some, SOCK_LOOKED_AT, false);
+    unsigned count = take_turns(some);
     for (unsigned i = 0; i < count; i++) {
         each(some[i], arg);
         sock_conn_put(some[i]);

@@ -37,6 +37,32 @@ inline Fd raw_connect(const Listener &listener)
     return client;
 }
 
+// --- messages of the handshake, and where their fields are ---
+
+enum { kKind = 16, kVersion = 17, kHostLength = 18, kMessages = 20, kDevice = 60 };
+
+/** HELLO of this library, with a nonce that no other has. */
+inline std::string hello()
+{
+    Listener listener;
+    Fd client = listener.connect();
+    Fd server = listener.accept();
+    const std::string bytes = raw_receive(server, 128);
+    must(bytes.size() == 128 && bytes.compare(1, 4, "VIPL") == 0, "HELLO");
+    return bytes;
+}
+
+/** Has the server go on with the handshake until it has replied something. */
+inline std::string reply_of(int server, int client, size_t bytes)
+{
+    must(eventually([&] {
+        must(has_nothing_to_read(server));
+        char byte;
+        return syscall(SYS_recvfrom, client, &byte, 1, MSG_PEEK | MSG_DONTWAIT, nullptr, nullptr) == 1;
+    }));
+    return raw_receive(client, bytes);
+}
+
 } // namespace sockets_test
 
 #endif

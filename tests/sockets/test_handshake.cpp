@@ -19,24 +19,11 @@ using namespace sockets_test;
 
 namespace {
 
-/** HELLO of this library, with a nonce that no other has. */
-std::string hello()
-{
-    Listener listener;
-    Fd client = listener.connect();
-    Fd server = listener.accept();
-    const std::string bytes = raw_receive(server, 128);
-    must(bytes.size() == 128 && bytes.compare(1, 4, "VIPL") == 0, "HELLO");
-    return bytes;
-}
-
 /** The same with other bytes at a place. */
 std::string changed(size_t at, const std::string &bytes)
 {
     return hello().replace(at, bytes.size(), bytes);
 }
-
-enum { kKind = 16, kVersion = 17, kHostLength = 18, kMessages = 20, kDevice = 60 };
 
 /** The server's process reads a connection until its end. */
 std::string all_of(int fd, int *error)
@@ -450,17 +437,6 @@ TEST_CASE("a peer that sends what no peer may send loses its own connection alon
         send_all(bystander.client, "undisturbed");
         CHECK(receive(bystander.server, 11) == "undisturbed");
     }
-}
-
-/** Has the server go on with the handshake until it has replied something. */
-static std::string reply_of(int server, int client, size_t bytes)
-{
-    must(eventually([&] {
-        must(has_nothing_to_read(server));
-        char byte;
-        return syscall(SYS_recvfrom, client, &byte, 1, MSG_PEEK | MSG_DONTWAIT, nullptr, nullptr) == 1;
-    }));
-    return raw_receive(client, bytes);
 }
 
 TEST_CASE("a peer that says HELLO and then nothing", "[hostile]")
