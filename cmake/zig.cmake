@@ -18,6 +18,9 @@ if(NOT CMAKE_SYSTEM_NAME OR NOT vipl_zig)
 endif()
 set(CMAKE_C_COMPILER ${vipl_zig} cc -target ${VIPL_ZIG_TARGET})
 set(CMAKE_CXX_COMPILER ${vipl_zig} c++ -target ${VIPL_ZIG_TARGET})
+if(DEFINED VIPL_ZIG_CXX AND NOT VIPL_ZIG_CXX) # zig would build the C++ library, which takes a minute
+    set(CMAKE_CXX_COMPILER CXX-NOTFOUND)
+endif()
 set(CMAKE_C_COMPILER_LAUNCHER "") # zig has a cache of its own
 set(CMAKE_CXX_COMPILER_LAUNCHER "")
 # zig's default is what undefined behaviour ends in: a trap.
