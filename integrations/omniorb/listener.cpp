@@ -16,6 +16,9 @@ Listener::Listener(std::shared_ptr<Nic> nic, const std::string &name, bool own_n
 bool Listener::start()
 {
     started_ = vipl_thread_start(&thread_, run, this) == 0;
+    if (started_) {
+        looked_.get_future().wait();
+    }
     return started_;
 }
 
@@ -49,11 +52,14 @@ void Listener::listen()
 {
     constexpr uint64_t again_ns = 100000000;
     VIP_ULONG ms = 0; // the shared NIC handle listens from its first look for requests on
-    for (;;) {
+    for (bool is_first = true;; is_first = false) {
         NetAddress peer;
         VIP_CONN_HANDLE request;
         const std::shared_ptr<Nic> &nic = ms != 0 && own_ ? own_ : shared_;
         const VIP_RETURN rc = wait(*nic, ms, peer, request);
+        if (is_first) {
+            looked_.set_value();
+        }
         if (rc == VIP_SUCCESS) {
             if (accept(nic, request, peer)) {
                 own_.reset();

@@ -10,6 +10,7 @@
 #define OMNIVIPL_LISTENER_HPP
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,7 @@ public:
     Listener(const Listener &) = delete;
     Listener &operator=(const Listener &) = delete;
 
+    /** Requests find the listener once this has returned. False: there is no thread. */
     bool start();
 
 private:
@@ -51,7 +53,8 @@ private:
     const bool own_nics_;
     const std::function<void(const Accepted &)> accepted_;
     vipl_thread thread_{};
-    bool started_ = false; // the owner's
+    std::promise<void> looked_; // the thread has looked for requests once
+    bool started_ = false;      // the owner's
 };
 
 } // namespace omnivipl
