@@ -15,6 +15,7 @@
 
 #include "adapter/adapter.h"
 #include "base/deadline.h"
+#include "base/log.h"
 
 enum { REPLY_MS = 1000, ROOM_MS = 1 };
 
@@ -88,6 +89,10 @@ static bool exchange(struct rnic_function *f, const struct rnic_dma_access *acce
         return !x->failed;
     }
     x->is_silent = error == ETIMEDOUT;
+    if (x->is_silent) {
+        vipl_log(VIPL_LOG_ERROR, "function %u: its program has not answered for %d ms: the access failed",
+                 f->number, (int)REPLY_MS);
+    }
     f->is_blocked = error == EBUSY;
     f->is_over = error != ETIMEDOUT && error != EBUSY;
     return false;

@@ -73,10 +73,13 @@ class Connection:
 
     def answer(self, message):
         id, offset = self.pieces.pop(message.id)
-        read = self.reads[id]
+        read = self.reads.get(id)
+        if read is None:  # a piece before has failed, and the card has its answer
+            return
         read[0][offset:offset + len(message.data)] = message.data
         read[1] -= 1
         if message.status != 0 or read[1] == 0:
+            del self.reads[id]
             Message(DMA_DATA, b"" if message.status else bytes(read[0]), id=id, status=message.status).send(self.card)
 
     def end(self):
