@@ -25,12 +25,22 @@ vipl_part(vipl_dm_objects src/dm
     index.c
     index_file.c
     memory.c
+    memory_bar.c
     memory_ram.c
+    nvme/controller.c
+    nvme/label.c
+    nvme/memory_cmb.c
+    nvme/queue.c
+    nvme/reach.c
+    nvme/shared.c
+    nvme/store_nvme.c
+    nvme/transfers.c
     output.c
     pace.c
     path.c
     pcap.c
     pcapng.c
+    pci_vfio.c
     port.c
     port_packet.c
     queue_thread.c

@@ -10,13 +10,23 @@
  *  | part   | kinds of this version                                     |
  *  |--------|-----------------------------------------------------------|
  *  | store  | `file:PATH`                                               |
+ *  |        | `nvme:ADDRESS[,lba=N][,blocks=N]`, an NVMe namespace      |
  *  | memory | `ram`; `rnic`, memory of the port's card                  |
+ *  |        | `cmb:ADDRESS`, the memory buffer of an NVMe controller    |
+ *  |        | `bar:ADDRESS:N`, memory behind BAR N of a PCI function    |
  *  | port   | `packet:IFACE`, a network interface of the Linux kernel's |
  *  |        | `rnic:DEVICE`, a raw queue pair of the RDMA card          |
  *
  * DEVICE is what stands behind `rnic:` in the name of a device of VIPL: `inproc`, `socket:PATH`,
  * `bus:PATH`, `pci:ADDRESS`. The library needs nothing of libvipl: it has the driver of the card
  * in it, and the driver's settings (VIPL_RNIC and others).
+ *
+ * ADDRESS is that of a PCI function which the kernel's vfio-pci has, such as `0000:05:00.0`. The
+ * function is this process's alone as long as a part of that name is open, and one store's and one
+ * memory's. Memory of PCI functions goes with a store `nvme` and a port `rnic:pci:ADDRESS` only,
+ * which move packets by DMA. On an NVMe namespace a label is before the recording, as
+ * docs/rnic/traffic.md says; a capture needs `lba` and `blocks`, the range that it overwrites. If
+ * the range is full, the capture ends with ENOSPC, and is whole up to there.
  *
  * A function that returns int returns 0, or an errno value and a text that says what is wrong. One
  * thread at a time may use one object. No function is for signal handlers.
@@ -51,7 +61,7 @@ struct vipl_dm_path {
     const char *store;     /**< The recording, or where the capture goes. */
     const char *port;      /**< Where packets leave or arrive. */
     const char *memory;    /**< NULL: `ram`. */
-    uint64_t memory_bytes; /**< For packets; 0: 64 MiB, or all that a card has if that is less. */
+    uint64_t memory_bytes; /**< For packets; 0: 64 MiB, or all that a device has if that is less. */
     uint32_t chunk_bytes;  /**< Of one transfer to or from the store, at least 65536; 0: 1 MiB. */
     uint32_t allow_ram;    /**< Not 0: take `ram` where the memory that is named cannot serve. */
 };

@@ -41,6 +41,20 @@ static inline void dm_put_own16(uint8_t *to, uint16_t value)
     memcpy(to, &value, 2);
 }
 
+/* Whole words of memory that may be a device's, where memcpy() and memset() of some CPUs fault. */
+static inline void dm_copy_words(void *to, const void *from, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes / 8; i++) {
+        ((volatile uint64_t *)to)[i] = ((const volatile uint64_t *)from)[i];
+    }
+}
+static inline void dm_clear_words(void *to, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes / 8; i++) {
+        ((volatile uint64_t *)to)[i] = 0;
+    }
+}
+
 static inline uint64_t dm_round_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;

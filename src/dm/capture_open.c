@@ -89,6 +89,7 @@ static void name_outputs(struct vipl_dm_capture *capture)
     outputs->ring_files = receive->ring_files;
     outputs->is_compact = receive->compact != 0;
     outputs->slot_bytes = capture->slot_bytes;
+    outputs->memory = capture->parts.memory;
     outputs->section =
         (struct dm_section){capture->parts.port->name, capture->parts.port->clock, capture->snaplen};
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory that packets are in. A kind is a table of operations in a file of its own
- * (memory_ram.c, rnic/memory_rnic.c). `base` is where the CPU sees the memory; of memory that is
- * not main memory the CPU writes a few aligned words per packet, and does not read.
+ * (memory_ram.c, memory_bar.c, nvme/memory_cmb.c, rnic/memory_rnic.c). `base` is where the CPU sees
+ * the memory; of memory that is not main memory the CPU writes a few aligned words per packet, and
+ * does not read.
  */
 #ifndef VIPL_DM_MEMORY_H
 #define VIPL_DM_MEMORY_H
@@ -32,15 +33,24 @@ struct dm_memory {
     const struct dm_memory_kind *kind;
     uint8_t *base; /* at the start of a page */
     uint64_t bytes;
-    char text[96]; /* for --explain */
+    const char *on_bus; /* why the kernel cannot move the data of files to and from here, or NULL */
+    char text[96];      /* for --explain */
 };
 
-/* Opens the memory that `name` names, NULL: ram, for the packets of a port. With `allow_ram`,
- * memory that cannot serve is replaced by ram. */
-int dm_memory_open(const char *name, uint64_t bytes, struct dm_port *port, bool allow_ram,
+/* What memory is for. */
+struct dm_memory_use {
+    struct dm_port *port; /* whose packets will be there, or NULL */
+    bool by_kernel;       /* the store's chunks are moved by the kernel */
+    bool allow_ram;       /* memory that cannot serve is replaced by ram */
+};
+
+/* Opens the memory that `name` names, NULL: ram. */
+int dm_memory_open(const char *name, uint64_t bytes, const struct dm_memory_use *use,
                    struct dm_memory **memory, struct vipl_dm_reason *reason);
 void dm_memory_close(struct dm_memory *memory); /* does nothing for NULL */
 
+extern const struct dm_memory_kind dm_memory_bar;
+extern const struct dm_memory_kind dm_memory_cmb;
 extern const struct dm_memory_kind dm_memory_ram;
 extern const struct dm_memory_kind dm_memory_rnic; /* where the driver of the card is built */
 

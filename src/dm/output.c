@@ -32,7 +32,7 @@ bool dm_output_name(const char *name, uint64_t number, char *text, size_t room)
 
 static int begin_file(struct dm_outputs *outputs, struct dm_output *output, struct vipl_dm_reason *reason)
 {
-    struct dm_store_wish wish = {DM_WRITE, outputs->is_compact};
+    struct dm_store_wish wish = {DM_WRITE, outputs->is_compact, outputs->memory};
     char name[sizeof(outputs->name) + 32];
     uint32_t bytes;
     int error;

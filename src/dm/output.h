@@ -31,6 +31,7 @@ struct dm_outputs {
     uint64_t number; /* of the newest file of the ring, from 1 on */
     bool is_compact;
     uint32_t slot_bytes;
+    const struct dm_memory *memory; /* that chunks come from */
     struct dm_section section;
     struct dm_statistics statistics; /* of the whole capture, kept up by it */
     uint8_t *head;                   /* DM_HEAD_ROOM bytes to build heads in */
@@ -38,7 +39,7 @@ struct dm_outputs {
     unsigned current;
 };
 
-/* Opens the first file. `outputs` has its name, ring, section and slots. */
+/* Opens the first file. `outputs` has its name, ring, memory, section and slots. */
 int dm_outputs_begin(struct dm_outputs *outputs, struct vipl_dm_reason *reason);
 
 /* Writes a chunk with packets of these times behind what is there, in the file that is current, or

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "dm/reason.h"
+#include "dm/store.h"
 
 #define DEFAULT_CHUNK_BYTES (UINT32_C(1) << 20)
 #define MAX_CHUNK_BYTES (UINT32_C(1) << 30)
@@ -37,10 +38,17 @@ int dm_path_check(const struct vipl_dm_path *path, struct vipl_dm_reason *reason
 int dm_path_open(const struct vipl_dm_path *path, enum dm_port_direction direction, struct dm_port **port,
                  struct dm_memory **memory, struct vipl_dm_reason *reason)
 {
-    int error = dm_port_open(path->port, direction, port, reason);
+    const char *argument;
+    int error = 0;
+    const struct dm_store_kind *store = dm_store_kind_of(path->store, &argument, reason, &error);
+    struct dm_memory_use use = {NULL, store != NULL && store->by_kernel, path->allow_ram != 0};
 
     if (error == 0) {
-        error = dm_memory_open(path->memory, path->memory_bytes, *port, path->allow_ram != 0, memory, reason);
+        error = dm_port_open(path->port, direction, port, reason);
+        use.port = *port;
+    }
+    if (error == 0) {
+        error = dm_memory_open(path->memory, path->memory_bytes, &use, memory, reason);
     }
     if (error == 0 && (*port)->kind->attach != NULL) {
         error = (*port)->kind->attach(*port, *memory, reason);

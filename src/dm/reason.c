@@ -33,7 +33,7 @@ const char *dm_argument(const char *name, const char *kind)
 int dm_no_such_kind(struct vipl_dm_reason *reason, const char *part, const char *name,
                     const char *const *absent)
 {
-    for (; *absent != NULL; absent++) {
+    for (; absent != NULL && *absent != NULL; absent++) {
         if (dm_argument(name, *absent) != NULL) {
             return dm_fail(reason, ENODEV, "%s \"%s\": this build has no kind %s", part, name, *absent);
         }

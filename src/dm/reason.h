@@ -15,7 +15,7 @@ int dm_fail(struct vipl_dm_reason *reason, int error, const char *format, ...)
 const char *dm_argument(const char *name, const char *kind);
 
 /* Says why no kind of the list fits: unknown, or of a part that this build does not have. `absent`
- * ends with NULL. Returns ENODEV or EINVAL. */
+ * ends with NULL, or is NULL. Returns ENODEV or EINVAL. */
 int dm_no_such_kind(struct vipl_dm_reason *reason, const char *part, const char *name,
                     const char *const *absent);
 

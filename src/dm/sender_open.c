@@ -107,7 +107,7 @@ static int make_index(struct dm_store *store, struct dm_index *index, struct vip
 
 int vipl_dm_index_write(const char *store_name, const char *path, struct vipl_dm_reason *reason)
 {
-    struct dm_store_wish wish = {DM_READ, false};
+    struct dm_store_wish wish = {DM_READ, false, NULL};
     struct dm_store *store = NULL;
     struct dm_index index;
     int error;
@@ -131,10 +131,11 @@ int vipl_dm_index_write(const char *store_name, const char *path, struct vipl_dm
 static int open_parts(const struct vipl_dm_send *send, struct dm_sender_parts *parts,
                       struct vipl_dm_reason *reason)
 {
-    struct dm_store_wish wish = {DM_READ, false};
+    struct dm_store_wish wish = {DM_READ, false, NULL};
     int error = dm_path_open(&send->path, DM_SEND, &parts->port, &parts->memory, reason);
 
     if (error == 0) {
+        wish.memory = parts->memory;
         error = dm_store_open(send->path.store, &wish, &parts->store, reason);
     }
     if (error != 0) {

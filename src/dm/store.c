@@ -4,8 +4,7 @@
 
 #include "dm/reason.h"
 
-static const struct dm_store_kind *const store_kinds[] = {&dm_store_file};
-static const char *const absent_stores[] = {"nvme", NULL};
+static const struct dm_store_kind *const store_kinds[] = {&dm_store_file, &dm_store_nvme};
 
 const struct dm_store_kind *dm_store_kind_of(const char *name, const char **argument,
                                              struct vipl_dm_reason *reason, int *error)
@@ -16,7 +15,7 @@ const struct dm_store_kind *dm_store_kind_of(const char *name, const char **argu
             return store_kinds[i];
         }
     }
-    *error = dm_no_such_kind(reason, "store", name, absent_stores);
+    *error = dm_no_such_kind(reason, "store", name, NULL);
     return NULL;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where recordings are. A kind is a table of operations in a file of its own (store_file.c). Chunks
- * are moved by transfers, several at a time, between the store and any kind of memory; what has no
- * packets in it, headers for example, is read and written at once.
+ * Where recordings are. A kind is a table of operations in a file of its own (store_file.c,
+ * nvme/store_nvme.c). Chunks are moved by transfers, several at a time, between the store and any
+ * kind of memory; what has no packets in it, headers for example, is read and written at once.
  */
 #ifndef VIPL_DM_STORE_H
 #define VIPL_DM_STORE_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dm/memory.h"
 #include "vipl/device_memory.h"
 
 /* Transfers that a store takes at a time. */
@@ -17,10 +18,13 @@
 
 enum dm_direction { DM_READ, DM_WRITE };
 
-/* What a capture wants of its store; a store that is read ignores it. */
+/* What is wanted of a store. */
 struct dm_store_wish {
     enum dm_direction direction;
-    bool any_offset; /* transfers begin and end anywhere, not at multiples of `align` */
+    bool any_offset; /* of a capture: transfers begin and end anywhere, not at multiples of `align` */
+    /* All transfers will be to or from this memory, which stays until the store is closed. NULL:
+     * there are none. */
+    const struct dm_memory *memory;
 };
 
 /* A chunk on its way. Offset and bytes are multiples of the store's `align`, the address too. */
@@ -41,6 +45,7 @@ struct dm_store;
 
 struct dm_store_kind {
     const char *name;
+    bool by_kernel; /* the kernel moves chunks, and not to and from memory of every kind */
     int (*open)(const char *argument, const struct dm_store_wish *wish, struct dm_store **store,
                 struct vipl_dm_reason *reason);
     void (*close)(struct dm_store *store); /* after the end of all transfers */
@@ -74,5 +79,6 @@ const struct dm_store_kind *dm_store_kind_of(const char *name, const char **argu
                                              struct vipl_dm_reason *reason, int *error);
 
 extern const struct dm_store_kind dm_store_file;
+extern const struct dm_store_kind dm_store_nvme;
 
 #endif

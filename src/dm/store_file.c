@@ -188,5 +188,6 @@ static int file_remove(const char *argument)
 }
 
 const struct dm_store_kind dm_store_file = {
-    "file", file_open, file_close, file_submit, file_reap, file_read, file_write, file_truncate, file_remove,
+    "file",    true,      file_open,  file_close,    file_submit,
+    file_reap, file_read, file_write, file_truncate, file_remove,
 };

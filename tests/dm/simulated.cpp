@@ -179,9 +179,10 @@ Port::Port() : dm_port{}
 
 dm_memory *memory_of(std::uint64_t bytes)
 {
+    const dm_memory_use use{};
     dm_memory *memory = nullptr;
     vipl_dm_reason reason{};
-    REQUIRE(dm_memory_open(nullptr, bytes, nullptr, false, &memory, &reason) == 0);
+    REQUIRE(dm_memory_open(nullptr, bytes, &use, &memory, &reason) == 0);
     return memory;
 }
 

@@ -37,20 +37,21 @@ TEST_CASE("names of parts: kinds, arguments, and kinds that are not in this buil
     CHECK(std::string(dm_argument("ram", "ram")).empty());
     CHECK(dm_argument("files:a", "file") == nullptr);
     vipl_dm_reason reason{};
+    const dm_memory_use use{};
+    const dm_memory_use or_ram{nullptr, false, true};
     dm_memory *memory = nullptr;
-    CHECK(dm_memory_open("cmb:0000:01:00.0", 4096, nullptr, false, &memory, &reason) == ENODEV);
-    CHECK(std::string(reason.text).find("no kind cmb") != std::string::npos);
-    CHECK(dm_memory_open("tape", 4096, nullptr, true, &memory, &reason) ==
-          EINVAL); // not even with --allow-ram
-    CHECK(dm_memory_open("ram:1", 4096, nullptr, false, &memory, &reason) == EINVAL);
+    CHECK(dm_memory_open("p2p:0000:01:00.0", 4096, &use, &memory, &reason) == ENODEV);
+    CHECK(std::string(reason.text).find("no kind p2p") != std::string::npos);
+    CHECK(dm_memory_open("tape", 4096, &or_ram, &memory, &reason) == EINVAL); // not even with --allow-ram
+    CHECK(dm_memory_open("ram:1", 4096, &use, &memory, &reason) == EINVAL);
     CHECK(memory == nullptr);
-    REQUIRE(dm_memory_open("p2p:0000:01:00.0", 4096, nullptr, true, &memory, &reason) == 0);
+    REQUIRE(dm_memory_open("p2p:0000:01:00.0", 4096, &or_ram, &memory, &reason) == 0);
     CHECK(std::string(memory->text).find("ram, because") == 0);
     CHECK(std::string(memory->text).find("p2p") != std::string::npos);
     dm_memory_close(memory);
-    dm_store_wish wish{DM_READ, false};
+    dm_store_wish wish{DM_READ, false, nullptr};
     dm_store *store = nullptr;
-    CHECK(dm_store_open("nvme:0000:01:00.0", &wish, &store, &reason) == ENODEV);
+    CHECK(dm_store_open("tape:0", &wish, &store, &reason) == EINVAL);
     CHECK(dm_store_open("file:/nowhere/at/all", &wish, &store, &reason) == ENOENT);
     CHECK(dm_store_open("file:/", &wish, &store, &reason) == EINVAL);
     dm_port *port = nullptr;

@@ -30,6 +30,13 @@ struct Deleter {
     void operator()(vipl_dm_capture *capture) const { vipl_dm_capture_close(capture); }
 };
 
+int open_memory(const char *name, std::uint64_t bytes, dm_port *port, bool allow_ram, dm_memory **memory,
+                vipl_dm_reason *reason)
+{
+    const dm_memory_use use{port, true, allow_ram};
+    return dm_memory_open(name, bytes, &use, memory, reason);
+}
+
 /** A frame for the card itself, of an EtherType. */
 Bytes frame_of(const SimulatedCard &card, std::uint32_t number, std::size_t size, unsigned type = 0x1234)
 {
@@ -70,7 +77,7 @@ struct Ends {
     int open(SimulatedCard &card, enum dm_port_direction direction, const char *name, std::uint64_t bytes)
     {
         int error = dm_rnic_port_open(card.open(), "test", direction, &card.host, &port, &reason);
-        error = error != 0 ? error : dm_memory_open(name, bytes, port, false, &memory, &reason);
+        error = error != 0 ? error : open_memory(name, bytes, port, false, &memory, &reason);
         return error != 0 ? error : port->kind->attach(port, memory, &reason);
     }
     void close()
@@ -475,6 +482,39 @@ TEST_CASE("a port whose first frame never leaves gives the caller its time back"
     CHECK(card.now - start < kSecond);
 }
 
+TEST_CASE("memory on the PCI bus goes with a card on the bus", "[dm_rnic]")
+{
+    SimulatedCard card;
+    dm_port *port = nullptr;
+    vipl_dm_reason reason{};
+    vipl_rnic *rnic = card.open();
+    Bytes bytes(65536);
+    dm_memory foreign{};
+    foreign.kind = &dm_memory_bar;
+    foreign.base = bytes.data();
+    foreign.bytes = bytes.size();
+    foreign.on_bus = "a test's";
+    std::strcpy(foreign.text, "foreign");
+    REQUIRE(dm_rnic_port_open(rnic, "test", DM_RECEIVE, &card.host, &port, &reason) == 0);
+    CHECK(port->kind->attach(port, &foreign, &reason) == ENOTSUP);
+    CHECK(std::string(reason.text).find("rnic:pci:ADDRESS") != std::string::npos);
+
+    const rnic_pci *const pci = vipl_rnic_access(rnic); // from now on it is hardware
+    rnic_pci_ops hardware = *pci->ops;
+    hardware.name = "vfio";
+    const_cast<rnic_pci *>(pci)->ops = &hardware;
+    CHECK(port->kind->attach(port, &foreign, &reason) == 0);
+    dm_memory *memory = nullptr;
+    CHECK(open_memory("rnic", 65536, port, false, &memory, &reason) == ENOTSUP); // for a file
+    CHECK(std::string(reason.text).find("data of files") != std::string::npos);
+    const dm_memory_use by_dma{port, false, false};
+    REQUIRE(dm_memory_open("rnic", 65536, &by_dma, &memory, &reason) == 0);
+    CHECK(memory->on_bus != nullptr);
+    CHECK(port->kind->attach(port, memory, &reason) == 0);
+    dm_port_close(port);
+    dm_memory_close(memory);
+}
+
 TEST_CASE("what a card may not do, or has not, is refused with the reason", "[dm_rnic]")
 {
     SimulatedCard bare(0, 0, 0); // neither raw queue pairs nor memory
@@ -484,31 +524,31 @@ TEST_CASE("what a card may not do, or has not, is refused with the reason", "[dm
     CHECK(dm_rnic_port_open(bare.open(), "test", DM_SEND, &bare.host, &port, &reason) == ENOTSUP);
     CHECK(std::string(reason.text).find("--raw") != std::string::npos);
     CHECK(dm_port_open("rnic:nowhere", DM_SEND, &port, &reason) == ENODEV);
-    CHECK(dm_memory_open("rnic", 65536, nullptr, false, &memory, &reason) == ENOTSUP);
+    CHECK(open_memory("rnic", 65536, nullptr, false, &memory, &reason) == ENOTSUP);
     CHECK(std::string(reason.text).find("rnic:DEVICE") != std::string::npos);
     CHECK(port == nullptr);
 
     SimulatedCard poor(0, 3, 0);
     REQUIRE(dm_rnic_port_open(poor.open(), "test", DM_RECEIVE, &poor.host, &port, &reason) == 0);
-    CHECK(dm_memory_open("rnic", 65536, port, false, &memory, &reason) == ENOTSUP);
+    CHECK(open_memory("rnic", 65536, port, false, &memory, &reason) == ENOTSUP);
     CHECK(std::string(reason.text).find("--dram") != std::string::npos);
-    REQUIRE(dm_memory_open("rnic", 65536, port, true, &memory, &reason) == 0);
+    REQUIRE(open_memory("rnic", 65536, port, true, &memory, &reason) == 0);
     CHECK(std::string(memory->text).find("ram, because") == 0);
     dm_memory_close(memory);
     dm_port_close(port);
 
     SimulatedCard card;
     REQUIRE(dm_rnic_port_open(card.open(), "test", DM_RECEIVE, &card.host, &port, &reason) == 0);
-    CHECK(dm_memory_open("rnic:0", 65536, port, false, &memory, &reason) == EINVAL);
-    CHECK(dm_memory_open("rnic", (16 << 20) + 4096, port, false, &memory, &reason) == ENOTSUP);
+    CHECK(open_memory("rnic:0", 65536, port, false, &memory, &reason) == EINVAL);
+    CHECK(open_memory("rnic", (16 << 20) + 4096, port, false, &memory, &reason) == ENOTSUP);
     CHECK(std::string(reason.text).find("16777216") != std::string::npos);
-    REQUIRE(dm_memory_open("rnic", 65536, port, false, &memory, &reason) == 0);
+    REQUIRE(open_memory("rnic", 65536, port, false, &memory, &reason) == 0);
     CHECK(memory->bytes == 65536);
-    CHECK(dm_memory_open("rnic", (16 << 20) - 65536 + 1, port, false, &memory, &reason) == ENOTSUP);
+    CHECK(open_memory("rnic", (16 << 20) - 65536 + 1, port, false, &memory, &reason) == ENOTSUP);
     dm_memory_close(memory); // its part of the card is free again when the port is closed
     dm_port_close(port);
     REQUIRE(dm_rnic_port_open(card.open(), "test", DM_RECEIVE, &card.host, &port, &reason) == 0);
-    REQUIRE(dm_memory_open("rnic", 0, port, false, &memory, &reason) == 0);
+    REQUIRE(open_memory("rnic", 0, port, false, &memory, &reason) == 0);
     CHECK(memory->bytes == 16 << 20);
     dm_port_close(port);
     dm_memory_close(memory);

@@ -4,7 +4,8 @@
  * between it and the wire inside of the card.
  *
  * The store moves chunks to and from it through its mapping. Of an emulated card that is memory of
- * this machine. The kernel does not read files into the BAR of a device.
+ * this machine. The kernel does not read files into the BAR of a device; an NVMe controller reaches
+ * it as it reaches any memory of the bus.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,12 +19,16 @@
 
 #define PAGE 4096U
 
-static const char *refusal_of(const struct rnic_pci *pci)
+/* Why the kernel does not move chunks to and from the memory; NULL: it is memory of this
+ * machine. */
+static const char *on_bus(const struct rnic_pci *pci)
 {
-    if (strcmp(pci->ops->name, "inproc") != 0 && strcmp(pci->ops->name, "vfio-user") != 0) {
-        return "the card is hardware, and the kernel moves chunks of a file to and from main memory alone";
-    }
-    return pci->device == NULL ? "the card has no memory for programs (vipl-rnicd --dram)" : NULL;
+    bool is_emulated = strcmp(pci->ops->name, "inproc") == 0 || strcmp(pci->ops->name, "vfio-user") == 0;
+
+    return is_emulated
+               ? NULL
+               : "the card is hardware, and the kernel moves the data of files to and from main memory "
+                 "alone";
 }
 
 static uint64_t min_bytes(uint64_t a, uint64_t b)
@@ -50,7 +55,6 @@ static int memory_open(const char *argument, uint64_t wanted, struct dm_port *po
                        struct vipl_dm_reason *reason)
 {
     struct dm_rnic_card *card = dm_rnic_card_of(port);
-    const char *refusal = NULL;
     struct dm_memory *made;
     uint64_t bytes;
     void *at = NULL;
@@ -62,9 +66,9 @@ static int memory_open(const char *argument, uint64_t wanted, struct dm_port *po
     if (card == NULL) {
         return dm_fail(reason, ENOTSUP, "memory \"rnic\" is of the port's card: it needs a port rnic:DEVICE");
     }
-    refusal = refusal_of(vipl_rnic_access(card->rnic));
-    if (refusal != NULL) {
-        return dm_fail(reason, ENOTSUP, "memory \"rnic\": %s", refusal);
+    if (vipl_rnic_access(card->rnic)->device == NULL) {
+        return dm_fail(reason, ENOTSUP,
+                       "memory \"rnic\": the card has no memory for programs (vipl-rnicd --dram)");
     }
     bytes = wanted != 0 ? wanted
                         : min_bytes(DM_MEMORY_BYTES, vipl_rnic_query(card->rnic)->dram_bytes / PAGE * PAGE);
@@ -81,6 +85,7 @@ static int memory_open(const char *argument, uint64_t wanted, struct dm_port *po
     made->kind = &dm_memory_rnic;
     made->base = at;
     made->bytes = bytes;
+    made->on_bus = on_bus(vipl_rnic_access(card->rnic));
     snprintf(made->text, sizeof(made->text), "rnic (DRAM of the port's card)");
     *memory = made;
     return 0;

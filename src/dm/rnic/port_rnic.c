@@ -257,11 +257,23 @@ static void rnic_close(struct dm_port *base)
     vipl_free(port);
 }
 
+/* Memory of another function of the bus is reached from the bus only; the card's own by itself. */
 static int rnic_attach(struct dm_port *base, struct dm_memory *memory, struct vipl_dm_reason *reason)
 {
     struct dm_rnic_card *card = &port_of(base)->card;
+    int error;
 
-    return dm_rnic_card_register(card, memory->base, memory->bytes, &card->memory, reason);
+    if (memory->on_bus != NULL && memory->kind != &dm_memory_rnic &&
+        strcmp(vipl_rnic_access(card->rnic)->ops->name, "vfio") != 0) {
+        return dm_fail(reason, ENOTSUP,
+                       "memory \"%s\" is on the PCI bus, where only a card behind an IOMMU reaches it "
+                       "(rnic:pci:ADDRESS)",
+                       memory->text);
+    }
+    error = dm_rnic_card_register(card, memory->base, memory->bytes, &card->memory, reason);
+    return error != EFAULT
+               ? error
+               : dm_fail(reason, ENOTSUP, "memory \"%s\": the card does not reach it", memory->text);
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
