@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import struct
 import subprocess
@@ -47,6 +48,10 @@ IOMMUS = {
     "intel": (["-device", "intel-iommu,caching-mode=on,intremap=on"], "intel_iommu=on"),
     "none": ([], ""),
 }
+
+
+# What QEMU says of each page of a device's memory that the guest maps for a card: the card reaches it by messages to QEMU.
+BY_MESSAGES = b"iommu map to non memory area"
 
 
 class Failed(Exception):
@@ -114,8 +119,8 @@ def interpreter(program):
     return re.search(r"interpreter: (.*)\]", run("readelf", "-l", program)).group(1)
 
 
-def initramfs(cache, machine, programs, script, path):
-    """Everything that the guest has. Debugging information stays here: the guest reads all of it into its memory."""
+def initramfs(cache, machine, programs, script, path, more):
+    """Everything that the guest has; `more`: name there, and file here. Debugging information stays here: the guest reads all of it into its memory."""
     archive = Archive(path)
     files = {}
     for program in programs:
@@ -131,6 +136,8 @@ def initramfs(cache, machine, programs, script, path):
         archive.add("modules/" + os.path.basename(module), read(module))
     for folder in ("proc", "sys", "dev", "tmp"):
         archive.folder(folder)
+    for name, file in more.items():
+        archive.add(name, read(file))
     archive.add("init", read(os.path.join(HERE, "init.sh")))
     settings = "export VIPL_TEST_TIMEOUT_SCALE=%d\n" % (SLOWNESS * SCALE)
     archive.add("script", (settings + script).encode())
@@ -155,38 +162,59 @@ def dies_with_us():
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class Guest:
-    """Boots at once; end() at the latest ends it."""
+def free_ports(count):
+    """Ports that no process has now."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
-    def __init__(self, cache, work, name, script, programs, machine="amd64", sockets=(), iommu="none", memory="512M"):
+
+class Guest:
+    """Boots at once; end() at the latest ends it. `devices`: options of QEMU. `files`: for the guest."""
+
+    def __init__(self, cache, work, name, script, programs, machine="amd64", sockets=(), iommu="none", memory="512M", devices=(),
+                 files=None):
         self.name = name
         self.lines, self.ended = [], False
         self.changed = threading.Condition()
         how = MACHINES[machine]
-        ram = os.path.join(work, name + ".initramfs")
-        initramfs(cache, machine, programs, script, ram)
-        devices, words = IOMMUS[iommu]
+        image = os.path.join(work, name + ".initramfs")
+        initramfs(cache, machine, programs, script, image, files or {})
+        unit, words = IOMMUS[iommu]
         command = qemu_command(os.path.join(cache, "qemu"), machine) + how["options"] + [
             # With a second processor to come, even if it never does, QEMU keeps the barriers that atomic instructions of
             # x86 are; the card is another processor, of which it knows nothing.
             "-accel", "tcg", "-cpu", "max", "-smp", "1,maxcpus=2", "-nodefaults", "-no-reboot", "-nographic",
             "-m", memory, "-object", "memory-backend-memfd,id=ram,share=on,size=" + memory,
-            "-kernel", os.path.join(cache, machine, "kernel"), "-initrd", ram,
+            "-kernel", os.path.join(cache, machine, "kernel"), "-initrd", image,
             "-append", "panic=-1 quiet random.trust_cpu=on %s %s" % (how["append"], words)]
         self.started = time.monotonic()
-        self.process = subprocess.Popen(command + devices + functions(machine, sockets), stdin=subprocess.PIPE,
+        self.process = subprocess.Popen(command + unit + functions(machine, sockets) + list(devices), stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=dies_with_us)
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
     def read(self):
         for line in self.process.stdout:
+            if BY_MESSAGES in line:
+                continue
             with self.changed:
                 self.lines.append((time.monotonic() - self.started, line.decode(errors="replace").strip("\r\n")))
                 self.changed.notify_all()
         with self.changed:
             self.ended = True
             self.changed.notify_all()
+
+    def ram(self):
+        """The guest's memory, a file without a name, which is there as long as it is open: also when the guest has ended."""
+        for path in glob.glob("/proc/%d/fd/*" % self.process.pid):
+            if "memory-backend-memfd" in os.readlink(path):
+                return open(path, "rb")
+        raise Failed(self.name + " has no memory")
 
     def said(self, beginning):
         """What follows this beginning of a line, for each line that has it."""

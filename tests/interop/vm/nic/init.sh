@@ -48,8 +48,9 @@ show_card() {
     group=$(readlink "$folder/iommu_group") && echo "$1 group: ${group##*/}"
 }
 
-# use_vfio ADDRESS: the kernel's driver that hands it to a process.
+# use_vfio ADDRESS: the kernel's driver that hands it to a process, in place of one that the kernel has for it.
 use_vfio() {
+    [ ! -e "/sys/bus/pci/devices/$1/driver" ] || echo "$1" >"/sys/bus/pci/devices/$1/driver/unbind"
     echo vfio-pci >"/sys/bus/pci/devices/$1/driver_override"
     echo "$1" >/sys/bus/pci/drivers_probe
     [ -e "/sys/bus/pci/drivers/vfio-pci/$1" ]

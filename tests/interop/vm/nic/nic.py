@@ -10,13 +10,13 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from guest import SCALE, Failed, Guest, dies_with_us
+from guest import SCALE, Failed, Guest, dies_with_us, free_ports
+from p2p import p2p
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ["vipl-conformance", "vipl-info", "vipl-ping", "vipl-perf", "vipl-rnic-bus"]
@@ -83,10 +83,9 @@ class Case:
         self.adapters.append(Adapter(program, os.path.join(self.work, name), functions, *options))
         return self.adapters[-1]
 
-    def guest(self, name, script, machine="amd64", **more):
-        folder = self.folders[machine]
-        programs = [os.path.join(folder, program) for program in PROGRAMS]
-        self.guests.append(Guest(self.cache, self.work, name, script, programs, machine=machine, **more))
+    def guest(self, name, script, machine="amd64", programs=PROGRAMS, **more):
+        paths = [os.path.join(self.folders[machine], program) for program in programs]
+        self.guests.append(Guest(self.cache, self.work, name, script, paths, machine=machine, **more))
         return self.guests[-1]
 
     def end(self):
@@ -290,17 +289,6 @@ step perf until_served vipl-perf --client=$address --device rnic:pci:0000:00:06.
 """
 
 
-def free_ports(count):
-    """Ports that no process has now."""
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def pair(case):
     """Two guests, with a card each and a wire between the cards, that exchange data and look at every byte."""
     own, other = free_ports(2)
@@ -321,7 +309,7 @@ def everything(quick):
     return lambda case: quick(case, quick=False)
 
 
-CASES = {"iommu": iommu, "physical": physical, "s390x": s390x, "pair": pair}
+CASES = {"iommu": iommu, "physical": physical, "s390x": s390x, "pair": pair, "p2p": p2p}
 CASES.update({"%s.all" % name: everything(CASES[name]) for name in ("iommu", "physical", "s390x")})
 
 

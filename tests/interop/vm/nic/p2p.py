@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Recorded packets from an NVMe controller to a card, over a wire to another card, and to another NVMe controller, through the
+memory buffers of the controllers: none of the packets is in the guest's main memory, which is looked through afterwards.
+
+The two are cards of their own: the cards reach the buffers by messages to QEMU, which answers the one while it waits for
+the other, but not two functions of one card."""
+import json
+import mmap
+import os
+import random
+import struct
+import subprocess
+import sys
+
+from guest import SCALE, Failed, free_ports
+
+COUNT = 300
+DISK_BYTES = 64 << 20
+LBA, BLOCKS = 2048, 32768  # of the capture
+MARK = random.Random(7).getrandbits(128).to_bytes(16, "little")  # in each packet, with its number behind
+MARK_AT, HEAD_BYTES = 20, 52
+
+# A recording, a label before it, goes onto a disk; a capture comes back. As docs/rnic/traffic.md says it.
+PUT = r"""{ stat --printf='VIPL recording 1\nbytes %s\nwritten %.9Y\n' "$1" | tr -d . | dd bs=4096 conv=sync; cat "$1"; } |
+    dd of="$2" bs=1M iflag=fullblock conv=notrunc,fsync"""
+GET = r"""bytes=$(dd if="$1" bs=512 skip="$2" count=8 | awk '$1 == "bytes" { print $2 }' | head -n 1)
+tail -c +$((($2 + 8) * 512 + 1)) "$1" | head -c "$bytes" >"$3" """
+
+SCRIPT = """
+[ ! -e /sys/kernel/mm/transparent_hugepage/enabled ] || echo always >/sys/kernel/mm/transparent_hugepage/enabled
+for function in 0000:00:05.0 0000:00:06.0 0000:00:07.0 0000:00:08.0 0000:00:09.0; do
+    step vfio.$function use_vfio $function
+done
+from="--store nvme:0000:00:07.0 --index /in.index --port rnic:pci:0000:00:05.0"
+to="--store nvme:0000:00:08.0,lba=%(lba)d,blocks=%(blocks)d --port rnic:pci:0000:00:06.0"
+refused() {
+    text=$1
+    shift
+    "$@" 2>/tmp/said
+    [ $? -eq 2 ] && grep -q "$text" /tmp/said || { cat /tmp/said; return 1; }
+}
+step no.place refused "needs lba= and blocks=" vipl-cap --port rnic:pci:0000:00:06.0 --store nvme:0000:00:08.0
+step no.kernel refused "data of files" vipl-gen --store file:/in.index --port rnic:pci:0000:00:05.0 --memory cmb:0000:00:07.0
+step no.label refused "is no label" vipl-gen --store nvme:0000:00:08.0 --port rnic:pci:0000:00:05.0
+step explain vipl-gen $from --memory %(gen)s --bytes 4M --explain
+for memory in cmb:0000:00:08.0 bar:0000:00:09.0:2 rnic; do
+    step other.$memory vipl-gen $from --memory $memory --bytes 1M --chunk 256K --explain
+done
+vipl-cap $to --memory %(cap)s --bytes 8M --count %(count)d --duration %(seconds)d --json 2>/tmp/cap &
+cap=$!
+until grep -q receiving /tmp/cap; do
+    kill -0 $cap || break
+    usleep 100000
+done
+step gen vipl-gen $from --bytes 4M --memory %(gen)s --pps 1K --json
+wait $cap
+step cap [ $? -eq 0 ]
+cat /tmp/cap
+"""
+
+
+def packets():
+    """Frames of all sizes, with random bytes."""
+    rng = random.Random(5)
+    head = b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x12\x34" + bytes(6) + MARK
+    frames = []
+    for number in range(COUNT):
+        size = rng.choice([60, 64, 128, 256, 512, 1024, 1400]) - len(head) - 4
+        frames.append(head + struct.pack("<I", number) + bytes(rng.getrandbits(8) for _ in range(size)))
+    return frames
+
+
+def write_recording(path, frames):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
+        for number, frame in enumerate(frames):
+            file.write(struct.pack("<IIII", 1700000000, number * 1000, len(frame), len(frame)) + frame)
+
+
+def run(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, check=False)
+    if done.returncode != 0:
+        raise Failed("%s: %s" % (" ".join(command), done.stderr))
+    return done.stdout
+
+
+def shell(script, *words):
+    run("sh", "-ec", script, "sh", *map(str, words))
+
+
+def make_disk(path):
+    with open(path, "wb") as file:
+        file.truncate(DISK_BYTES)
+
+
+def check_capture(path, frames):
+    """tshark's opinion of each packet."""
+    said = json.loads(run("tshark", "-r", path, "-T", "json", "-x", "--no-duplicate-keys"))
+    found = [packet["_source"]["layers"]["frame_raw"][0] for packet in said]
+    if found != [frame.hex() for frame in frames]:
+        same = sum(one == frame.hex() for one, frame in zip(found, frames))
+        raise Failed("the capture has %d packets, of which %d are those of %d that were sent" % (len(found), same, len(frames)))
+
+
+def count_in_memory(ram, frames):
+    """Of how many packets the first bytes from the mark on are in the guest's memory."""
+    found = set()
+    with ram, mmap.mmap(ram.fileno(), 0, prot=mmap.PROT_READ) as memory:
+        at = memory.find(MARK)
+        while at >= 0:
+            found.add(memory[at:at + HEAD_BYTES - MARK_AT])
+            at = memory.find(MARK, at + 1)
+    return sum(frame[MARK_AT:HEAD_BYTES] in found for frame in frames)
+
+
+def nvme(name, path, slot, *more):
+    return ["-drive", "file=%s,if=none,id=%s,format=raw,cache=writeback" % (path, name),
+            "-device", ",".join(["nvme,drive=%s,serial=%s,cmb_size_mb=16,addr=%x" % (name, name, slot), *more])]
+
+
+def run_guest(case, name, memory):
+    """A guest whose packets are in this memory of gen's and cap's; how many of them were in main memory."""
+    frames = packets()
+    folder = os.path.join(case.work, name)
+    os.mkdir(folder)
+
+    def at(file):
+        return os.path.join(folder, file)
+
+    write_recording(at("in.pcap"), frames)
+    run(os.path.join(case.folders["amd64"], "vipl-gen"), "--store", "file:" + at("in.pcap"), "--index", at("in.index"))
+    make_disk(at("from"))
+    make_disk(at("to"))
+    shell(PUT, at("in.pcap"), at("from"))
+    words = {"lba": LBA, "blocks": BLOCKS, "count": COUNT, "seconds": 60 * SCALE, "gen": memory[0], "cap": memory[1]}
+    ports = free_ports(2)
+    cards = [case.adapter("card-%s-%d" % (name, port), 1, "--raw", "0", "--wire", "udp:127.0.0.1:%d,peer=127.0.0.1:%d" % (port, other))
+             for port, other in (ports, ports[::-1])]
+    devices = nvme("from", at("from"), 7, "logical_block_size=4096", "physical_block_size=4096", "mdts=4") + nvme("to", at("to"), 8) + [
+        "-object", "memory-backend-ram,id=plain,size=16M,share=on", "-device", "ivshmem-plain,memdev=plain,addr=9"]
+    guest = case.guest(name, SCRIPT % words, programs=["vipl-gen", "vipl-cap"], sockets=[card.sockets[0] for card in cards], iommu="intel",
+                       files={"in.index": at("in.index")}, devices=devices)
+    guest.wait_for("guest is up", 60)
+    ram = guest.ram()
+    guest.finish(150)
+    shell(GET, at("to"), LBA, at("out.pcapng"))
+    check_capture(at("out.pcapng"), frames)
+    return count_in_memory(ram, frames)
+
+
+def p2p(case):
+    found = run_guest(case, "ram", ("ram", "ram"))
+    if found != COUNT:
+        raise Failed("through main memory, %d of %d packets were found there" % (found, COUNT))
+    found = run_guest(case, "cmb", ("cmb:0000:00:07.0", "cmb:0000:00:08.0"))
+    if found != 0:
+        raise Failed("%d of %d packets were in main memory" % (found, COUNT))
+
+
+if __name__ == "__main__":
+    sys.exit("a part of nic.py")
