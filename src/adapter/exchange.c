@@ -6,7 +6,8 @@
  * again before it has answered.
  *
  * Meanwhile the program's own requests are served, as far as they do not change the card: QEMU
- * answers only once it has its reply. A request that cannot be served ends the exchange.
+ * answers only once it has its reply. A request that cannot be served ends the exchange. So are
+ * those of other functions, which may be the same QEMU's: one that cannot be served waits.
  */
 #include "adapter/function.h"
 
@@ -29,14 +30,44 @@ static bool has_room(const struct rnic_function *f)
     return f->channel.out_bytes == 0;
 }
 
+static bool is_served(const struct rnic_function *f)
+{
+    return f->channel.fd >= 0 && !f->is_blocked && !f->is_over && has_room(f);
+}
+
+/* Serves other functions. Returns true if something had come, and how many descriptors have more to
+ * come. */
+static bool serve_others(const struct rnic_function *f, int *fds, unsigned *count)
+{
+    struct rnic_adapter *a = f->adapter;
+    bool any = false;
+    for (unsigned i = 0; i < a->config.functions; i++) {
+        struct rnic_function *other = &a->functions[i];
+        if (other == f || !is_served(other)) {
+            continue;
+        }
+        int error = other->protocol->serve(other, true);
+        other->is_blocked = error == EBUSY;
+        other->is_over = error != 0 && error != EAGAIN && error != EBUSY;
+        any = any || error != EAGAIN;
+        fds[*count] = other->channel.fd;
+        *count += is_served(other) ? 1 : 0;
+    }
+    return any;
+}
+
 /* Nothing has come: waits for more; `ms` are left. */
 static int await_more(const struct rnic_function *f, int ms)
 {
+    int fds[RNIC_CARD_MAX_FUNCTIONS];
+    unsigned count = has_room(f) ? 1 : 0; /* else room is awaited, for which this does not look */
+    fds[0] = f->channel.fd;
     if (ms == 0) {
         return ETIMEDOUT;
     }
-    bool is_behind = !has_room(f); /* then what is awaited is room, for which this does not look */
-    (void)vipl_poll(is_behind ? NULL : &f->channel.fd, is_behind ? 0 : 1, is_behind ? ROOM_MS : ms, NULL);
+    if (!serve_others(f, fds, &count)) {
+        (void)vipl_poll(fds, count, has_room(f) ? ms : ROOM_MS, NULL);
+    }
     return 0;
 }
 

@@ -148,6 +148,24 @@ TEST_CASE("registers are read and stored to while the card waits for memory", "[
     close(memory);
 }
 
+TEST_CASE("registers of another function are read while the card waits for memory", "[exchange]")
+{
+    const Adapter adapter;
+    Client client(adapter.socket), other(adapter.socket), third(adapter.socket);
+    client.begin(FAKE_DMA_READ, kIova, 4);
+    Message m = command(client, VFU_DMA_READ);
+    CHECK(other.get(FAKE_ID) == RNIC_ID_VALUE); // as QEMU, which has both functions, and answers only then
+    other.set(FAKE_SCRATCH, 6);                 // answered, and made later
+    const std::uint16_t later = other.send(VFU_REGION_READ, Client::access(0, FAKE_SCRATCH, 4));
+    CHECK(third.get(FAKE_ID) == RNIC_ID_VALUE); // that one has to wait, others need not
+    pollfd none = {other.fd, POLLIN, 0};
+    CHECK(poll(&none, 1, 0) == 0);
+    answer(client, m, {1, 2, 3, 4});
+    CHECK(client.result() == 1);
+    Message read = reply_to(other, later);
+    CHECK(read.payload[VFU_ACCESS_BYTES] == 6);
+}
+
 TEST_CASE("a read that must not overtake a store ends the access, and sees the store", "[exchange]")
 {
     const Adapter adapter;
@@ -225,7 +243,8 @@ TEST_CASE("a program that does not answer delays the card once, for a second", "
     client.begin(FAKE_DMA_READ, kIova, 4);
     Message m = command(client, VFU_DMA_READ);
     const auto before = std::chrono::steady_clock::now();
-    CHECK(other.get(FAKE_ID) == RNIC_ID_VALUE);
+    other.set(FAKE_SCRATCH, 7); // which changes the card, and what is read behind it shows that
+    CHECK(other.get(FAKE_SCRATCH) == 7);
     const auto waited = std::chrono::steady_clock::now() - before;
     CHECK(waited > std::chrono::milliseconds(500));
     CHECK(waited < std::chrono::seconds(1) * vipl_test::timeout_scale() + std::chrono::milliseconds(500));
