@@ -2,14 +2,41 @@
 #include "system.hpp"
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "check.hpp"
 
 namespace vipl_test {
+
+namespace {
+
+/** Another descriptor in the place of the standard error output. */
+class InPlaceOfStderr {
+public:
+    explicit InPlaceOfStderr(int fd) : before_(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3))
+    {
+        std::fflush(stderr);
+        dup2(fd, STDERR_FILENO);
+    }
+    ~InPlaceOfStderr()
+    {
+        std::fflush(stderr);
+        dup2(before_, STDERR_FILENO);
+        close(before_);
+    }
+    InPlaceOfStderr(const InPlaceOfStderr &) = delete;
+    InPlaceOfStderr &operator=(const InPlaceOfStderr &) = delete;
+
+private:
+    int before_;
+};
+
+} // namespace
 
 void set_environment(const char *name, const char *value)
 {
@@ -28,6 +55,38 @@ void *allocate_aligned(size_t alignment, size_t bytes)
 void free_aligned(void *memory)
 {
     std::free(memory);
+}
+
+std::string make_file(const std::string &text)
+{
+    std::string path = "/tmp/vipl-test-XXXXXX";
+    const int fd = mkstemp(&path[0]);
+    const bool good = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    close(fd);
+    if (!good) {
+        throw Failure("a file in /tmp cannot be written");
+    }
+    return path;
+}
+
+std::string standard_error_of(const std::function<void()> &body)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        throw Failure("pipe2() fails");
+    }
+    {
+        const InPlaceOfStderr writing(ends[1]);
+        close(ends[1]);
+        body();
+    }
+    std::string text;
+    char bytes[4096];
+    for (ssize_t n; (n = read(ends[0], bytes, sizeof bytes)) > 0;) {
+        text.append(bytes, static_cast<size_t>(n));
+    }
+    close(ends[0]);
+    return text;
 }
 
 std::string host_name()

@@ -6,16 +6,26 @@
 #define VIPL_TESTS_SYSTEM_HPP
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 namespace vipl_test {
 
-/** Set an environment variable, which may be there already; NULL: remove it. */
+/** Set an environment variable, which may be there already; NULL: remove it. On Windows a variable
+ * that is set to nothing is removed, too. */
 void set_environment(const char *name, const char *value);
 
 /** Memory whose address is a multiple of the alignment; free_aligned() frees it. */
 void *allocate_aligned(size_t alignment, size_t bytes);
 void free_aligned(void *memory);
+
+/** Make a file with this text where temporary files are, and return its path. The caller removes
+ * it. */
+std::string make_file(const std::string &text = "");
+
+/** What is written to the standard error output while `body` runs, 64 KiB at most: a pipe has its
+ * place meanwhile. */
+std::string standard_error_of(const std::function<void()> &body);
 
 /** What the system calls this host. */
 std::string host_name();

@@ -4,15 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <functional>
+#include <cstdio>
 #include <string>
 
-#include <unistd.h>
-
 #include "internal.hpp"
-#include "stderr_of.hpp"
 #include "support/objects.hpp"
+#include "support/stderr_of.hpp"
 
 using namespace vipl_test;
 
@@ -34,7 +31,7 @@ std::string handle_text(const char *what, const void *handle)
 
 TEST_CASE("a lost connection is one line of the default error handler", "[default_handler]")
 {
-    unsetenv("VIPL_LOG"); // what a program gets that asks for nothing
+    set_environment("VIPL_LOG", nullptr); // what a program gets that asks for nothing
     ConnectedPair pair;
     const std::string log = stderr_of([&] {
         REQUIRE(VipDisconnect(pair.client) == VIP_SUCCESS);
@@ -51,9 +48,9 @@ TEST_CASE("a lost connection is one line of the default error handler", "[defaul
 TEST_CASE("a denied access is one line too, and VIPL_LOG=off is none", "[default_handler]")
 {
     for (const bool off : {false, true}) {
-        setenv("VIPL_LOG", off ? "off" : "error", 1);
+        set_environment("VIPL_LOG", off ? "off" : "error");
         ConnectedPair pair(VIP_SERVICE_UNRELIABLE);
-        unsetenv("VIPL_LOG");
+        set_environment("VIPL_LOG", nullptr);
         const std::string log = stderr_of([&] {
             const Span bytes = pair.client_memory.bytes(8);
             post_send(pair.client, pair.client_memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {4096, 77}, bytes));

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "card.hpp"
-#include "stderr_of.hpp"
 #include "support/error_log.hpp"
+#include "support/stderr_of.hpp"
 #include "support/tasks.hpp"
 
 using namespace unit;

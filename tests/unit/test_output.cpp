@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "internal.hpp"
-#include "stderr_of.hpp"
+#include "support/stderr_of.hpp"
 
 extern "C" {
 #pragma GCC diagnostic push

@@ -4,23 +4,31 @@
 // and aliases, and the arithmetic of deadlines.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
-#include <fcntl.h>
 #if __has_include(<sys/inotify.h>)
 #include <sys/inotify.h>
-#endif
-#include <sys/stat.h>
 #include <unistd.h>
+#endif
+#if __has_include(<sys/socket.h>) // POSIX
+#include <sys/stat.h>
+#endif
 
 #include "internal.hpp"
-#include "stderr_of.hpp"
+#include "support/environment.hpp"
+#include "support/stderr_of.hpp"
+#include "support/system.hpp"
 
+using vipl_test::set_environment;
 using vipl_test::stderr_of;
 
 namespace {
@@ -28,27 +36,31 @@ namespace {
 /** A configuration file for one test, which VIPL_CONFIG names; ends what the test set. */
 class File {
 public:
-    explicit File(const std::string &text)
+    explicit File(const std::string &text) : path_(vipl_test::make_file(text))
     {
-        const int fd = mkstemp(path_);
-        REQUIRE(fd >= 0);
-        REQUIRE(write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-        close(fd);
-        setenv("VIPL_CONFIG", path_, 1);
+        set_environment("VIPL_CONFIG", path_.c_str());
     }
     ~File()
     {
-        unlink(path_);
+        std::remove(path_.c_str());
         for (const char *name :
              {"VIPL_CONFIG", "VIPL_UNIT", "VIPL_DEVICE", "VIPL_DEVICE_ALIASES", "VIPL_LINGER", "VIPL_LOG",
               "VIPL_STRICT", "VIPL_TCP_PORTS", "VIPL_PROGRESS", "VIPL_LINGERS", "VIPL_COFFEE"}) {
-            unsetenv(name);
+            set_environment(name, nullptr);
         }
     }
+    File(const File &) = delete;
+    File &operator=(const File &) = delete;
 
 private:
-    char path_[32] = "/tmp/vipl-unit-XXXXXX";
+    std::string path_;
 };
+
+/** Where temporary files are. */
+std::string temporary_folder()
+{
+    return std::filesystem::temp_directory_path().string();
+}
 
 /** What opening a device does with the settings. */
 void begin_and_end()
@@ -79,10 +91,12 @@ TEST_CASE("the environment comes before the file", "[config]")
 {
     const File file("VIPL_UNIT = from file\n");
     REQUIRE(text_of("VIPL_UNIT") == "from file");
-    setenv("VIPL_UNIT", "from environment", 1);
+    set_environment("VIPL_UNIT", "from environment");
     REQUIRE(text_of("VIPL_UNIT") == "from environment");
-    setenv("VIPL_UNIT", "", 1); // set, to nothing
-    REQUIRE(text_of("VIPL_UNIT").empty());
+    set_environment("VIPL_UNIT", "");
+    if (std::getenv("VIPL_UNIT") != nullptr) { // set, to nothing
+        REQUIRE(text_of("VIPL_UNIT").empty());
+    }
     REQUIRE(text_of("VIPL_OTHER", false).empty());
 }
 
@@ -110,9 +124,9 @@ TEST_CASE("values are cut to fit, and long lines harm nothing", "[config]")
 TEST_CASE("a file that is not there sets nothing", "[config]")
 {
     const File file("");
-    setenv("VIPL_CONFIG", "/nonexistent/vipl.conf", 1);
+    set_environment("VIPL_CONFIG", "/nonexistent/vipl.conf");
     REQUIRE(text_of("VIPL_UNIT", false).empty());
-    setenv("VIPL_CONFIG", "/tmp", 1); // a folder
+    set_environment("VIPL_CONFIG", temporary_folder().c_str());
     REQUIRE(text_of("VIPL_UNIT", false).empty());
 }
 
@@ -120,15 +134,15 @@ TEST_CASE("what is not a number in range is the default", "[config]")
 {
     const File file("");
     for (const char *good : {"10", "0", "3600000", "0042"}) {
-        setenv("VIPL_LINGER", good, 1);
+        set_environment("VIPL_LINGER", good);
         REQUIRE(vipl_config_number("VIPL_LINGER") == std::strtoul(good, nullptr, 10));
     }
     for (const char *bad : {"", "x", "10x", "-1", "3600001", "0x10", "99999999999999999999999", "1.5",
                             "-18446744073709551615", " -1", "10 ", "+1", "18446744073709551617"}) {
-        setenv("VIPL_LINGER", bad, 1);
+        set_environment("VIPL_LINGER", bad);
         REQUIRE(vipl_config_number("VIPL_LINGER") == 5000);
     }
-    unsetenv("VIPL_LINGER");
+    set_environment("VIPL_LINGER", nullptr);
     REQUIRE(vipl_config_number("VIPL_LINGER") == 5000);
 }
 
@@ -138,14 +152,14 @@ TEST_CASE("a range has two numbers, in order", "[config]")
     std::uint32_t first = 0, last = 0;
     for (const char *bad :
          {"", "-", "1", "1-", "-1", "2-1", "0-5", "1-65536", "1-2-3", "a-b", "1 - 2", "1-2 "}) {
-        setenv("VIPL_TCP_PORTS", bad, 1);
+        set_environment("VIPL_TCP_PORTS", bad);
         vipl_config_range("VIPL_TCP_PORTS", &first, &last);
         REQUIRE(first == 18514);
         REQUIRE(last == 18769);
     }
     for (const auto &[good, from, to] :
          {std::tuple{"1-65535", 1U, 65535U}, std::tuple{"7174-7174", 7174U, 7174U}}) {
-        setenv("VIPL_TCP_PORTS", good, 1);
+        set_environment("VIPL_TCP_PORTS", good);
         vipl_config_range("VIPL_TCP_PORTS", &first, &last);
         REQUIRE(first == from);
         REQUIRE(last == to);
@@ -159,10 +173,10 @@ TEST_CASE("one of several words, or the first of them", "[config]")
         {"auto", 0},    {"inline", 1}, {"thread", 2},      {"", 0},
         {"threads", 0}, {"inlin", 0},  {"auto inline", 0}, {"Thread", 0}};
     for (const auto &[word, which] : words) {
-        setenv("VIPL_PROGRESS", word, 1);
+        set_environment("VIPL_PROGRESS", word);
         REQUIRE(vipl_config_word("VIPL_PROGRESS") == which);
     }
-    unsetenv("VIPL_PROGRESS");
+    set_environment("VIPL_PROGRESS", nullptr);
     REQUIRE(vipl_config_word("VIPL_PROGRESS") == VIPL_PROGRESS_AUTO);
 }
 
@@ -186,13 +200,13 @@ std::string complaints()
 TEST_CASE("a value that is not allowed is named once, with what is allowed", "[config]")
 {
     const File file("");
-    setenv("VIPL_LINGER", "soon", 1);
+    set_environment("VIPL_LINGER", "soon");
     CHECK(complaints() == "VIPL_LINGER=soon is not a number from 0 to 3600000: the default is used\n");
     CHECK(complaints().empty());
-    setenv("VIPL_LINGER", "4000000", 1);
-    setenv("VIPL_PROGRESS", "yes", 1);
-    setenv("VIPL_STRICT", "cq, all", 1);
-    setenv("VIPL_TCP_PORTS", "7000", 1);
+    set_environment("VIPL_LINGER", "4000000");
+    set_environment("VIPL_PROGRESS", "yes");
+    set_environment("VIPL_STRICT", "cq, all");
+    set_environment("VIPL_TCP_PORTS", "7000");
     const std::string all = complaints();
     CHECK(std::count(all.begin(), all.end(), '\n') == 4);
     for (const char *line :
@@ -203,7 +217,7 @@ TEST_CASE("a value that is not allowed is named once, with what is allowed", "[c
         CAPTURE(all, line);
         CHECK(all.find(line) != std::string::npos);
     }
-    setenv("VIPL_LINGER", "100", 1);
+    set_environment("VIPL_LINGER", "100");
     CHECK(complaints().empty());
 }
 
@@ -212,12 +226,12 @@ TEST_CASE("aliases that are none are named, and good ones are not", "[config]")
     const File file("");
     for (const char *good :
          {"", "a=tcp", "a=tcp, b=loopback", "a=tcp:127.0.0.1,", "a=rnic:socket:/tmp/a=b", " a=tcp"}) {
-        setenv("VIPL_DEVICE_ALIASES", good, 1);
+        set_environment("VIPL_DEVICE_ALIASES", good);
         CHECK(complaints().empty());
     }
     for (const std::string bad :
          {"garbage", "=tcp", "a=", "a=tcp,garbage", "a=tcp,  =b", "a=,b=tcp", "a:tcp"}) {
-        setenv("VIPL_DEVICE_ALIASES", bad.c_str(), 1);
+        set_environment("VIPL_DEVICE_ALIASES", bad.c_str());
         CHECK(complaints() ==
               "VIPL_DEVICE_ALIASES=" + bad + " is not name=device,...: the default is used\n");
     }
@@ -226,25 +240,28 @@ TEST_CASE("aliases that are none are named, and good ones are not", "[config]")
 TEST_CASE("only a regular file of a bounded size is read for settings", "[config]")
 {
     const File file("VIPL_UNIT = from file\n");
-    const std::string folder = "/tmp/vipl-unit-" + std::to_string(getpid());
-    const std::string pipe_path = folder + "/fifo", large = folder + "/large";
-    REQUIRE(mkdir(folder.c_str(), 0700) == 0);
+    namespace fs = std::filesystem;
+    const fs::path folder = fs::temp_directory_path() / ("vipl-" + vipl_test::unique_discriminator());
+    REQUIRE(fs::create_directory(folder));
+    const std::string large = (folder / "large").string();
+    std::ofstream(large).close();
+    fs::resize_file(large, VIPL_CONFIG_FILE_BYTES + 1);
+    std::vector<std::pair<std::string, std::string>> all = {{folder.string(), "Is a directory"},
+                                                            {large, "File too large"}};
+#if !__has_include(<sys/socket.h>)
+    all.emplace_back("NUL", "it is not a regular file");
+#else
+    const std::string pipe_path = (folder / "fifo").string();
     REQUIRE(mkfifo(pipe_path.c_str(), 0600) == 0);
-    const int fd = open(large.c_str(), O_CREAT | O_WRONLY, 0600);
-    REQUIRE(ftruncate(fd, 1 << 30) == 0);
-    close(fd);
-    for (const auto &[path, reason] :
-         {std::pair<std::string, std::string>(pipe_path, "it is not a regular file"),
-          {"/dev/zero", "it is not a regular file"},
-          {folder, "Is a directory"},
-          {large, "File too large"}}) {
-        setenv("VIPL_CONFIG", path.c_str(), 1);
+    all.emplace_back(pipe_path, "it is not a regular file");
+    all.emplace_back("/dev/zero", "it is not a regular file");
+#endif
+    for (const auto &[path, reason] : all) {
+        set_environment("VIPL_CONFIG", path.c_str());
         REQUIRE(text_of("VIPL_UNIT", false).empty());
         CHECK(complaints() == "VIPL_CONFIG=" + path + " cannot be read: " + reason + "\n");
     }
-    unlink(pipe_path.c_str());
-    unlink(large.c_str());
-    rmdir(folder.c_str());
+    fs::remove_all(folder);
 }
 
 TEST_CASE("of a program with more rights than its user's, settings that name no file are the environment's",
@@ -268,14 +285,14 @@ TEST_CASE("of a program with more rights than its user's, settings that name no 
 TEST_CASE("a name that is no setting is named, with the one that it is like", "[config]")
 {
     const File file("");
-    setenv("VIPL_LINGERS", "1", 1);
+    set_environment("VIPL_LINGERS", "1");
     CHECK(complaints() == "VIPL_LINGERS is no setting: is VIPL_LINGER meant?\n");
-    unsetenv("VIPL_LINGERS");
-    setenv("VIPL_COFFEE", "1", 1);
+    set_environment("VIPL_LINGERS", nullptr);
+    set_environment("VIPL_COFFEE", "1");
     CHECK(complaints() == "VIPL_COFFEE is no setting: docs/use/settings.md has them all\n");
-    setenv("VIPL_TEST_DEVICE", "1", 1); // of the tests
+    set_environment("VIPL_TEST_DEVICE", "1"); // of the tests
     CHECK(complaints().empty());
-    unsetenv("VIPL_TEST_DEVICE");
+    set_environment("VIPL_TEST_DEVICE", nullptr);
 }
 
 TEST_CASE("of the file's lines those are named that say nothing", "[config]")
@@ -298,11 +315,11 @@ TEST_CASE("of the file's lines those are named that say nothing", "[config]")
 TEST_CASE("a file that was asked for and is not there is named", "[config]")
 {
     const File file("");
-    setenv("VIPL_CONFIG", "/nonexistent/a", 1);
+    set_environment("VIPL_CONFIG", "/nonexistent/a");
     CHECK(complaints() == "VIPL_CONFIG=/nonexistent/a cannot be read: No such file or directory\n");
-    setenv("VIPL_CONFIG", "/tmp", 1);
-    CHECK(complaints() == "VIPL_CONFIG=/tmp cannot be read: Is a directory\n");
-    unsetenv("VIPL_CONFIG");
+    set_environment("VIPL_CONFIG", temporary_folder().c_str());
+    CHECK(complaints() == "VIPL_CONFIG=" + temporary_folder() + " cannot be read: Is a directory\n");
+    set_environment("VIPL_CONFIG", nullptr);
     CHECK(complaints().empty());
 }
 
@@ -392,7 +409,7 @@ TEST_CASE("an opening reads the file once, and the next opening reads it again",
     VIP_NIC_HANDLE none;
     REQUIRE(VipOpenNic("nosuch", &none) == VIP_ERROR_RESOURCE); // nothing is kept of an opening that fails
     CHECK(opens.count() == 1);
-    setenv("VIPL_CONFIG", "/nonexistent/vipl.conf", 1);
+    set_environment("VIPL_CONFIG", "/nonexistent/vipl.conf");
     CHECK(vipl_config_number("VIPL_LINGER") == 5000);
 }
 #endif
@@ -400,7 +417,7 @@ TEST_CASE("an opening reads the file once, and the next opening reads it again",
 TEST_CASE("a list has its words, whole", "[config]")
 {
     const File file("");
-    setenv("VIPL_UNIT", "cq, order,,last", 1);
+    set_environment("VIPL_UNIT", "cq, order,,last");
     for (const char *word : {"cq", "order", "last"}) {
         REQUIRE(vipl_config_has_word("VIPL_UNIT", word));
     }
@@ -415,11 +432,7 @@ TEST_CASE("the log says what its level lets through", "[log]")
     const std::pair<const char *, int> levels[] = {{"off", 0},   {"error", 1},    {"info", 2}, {"debug", 3},
                                                    {nullptr, 1}, {"nonsense", 1}, {"", 1}};
     for (const auto &[name, lines] : levels) {
-        if (name == nullptr) {
-            unsetenv("VIPL_LOG");
-        } else {
-            setenv("VIPL_LOG", name, 1);
-        }
+        set_environment("VIPL_LOG", name);
         stderr_of(begin_and_end);
         const std::string log = stderr_of([] {
             vipl_log(VIPL_LOG_ERROR, "first %d", 1);
@@ -458,14 +471,14 @@ TEST_CASE("with a handler of the program, standard error has what is asked for, 
         vipl_log(VIPL_LOG_ERROR, "first");
         vipl_log(VIPL_LOG_REASON, "second");
     };
-    unsetenv("VIPL_LOG");
+    set_environment("VIPL_LOG", nullptr);
     CHECK(stderr_of(say).empty());
     CHECK(heard == 1);
-    setenv("VIPL_LOG", "reason", 1);
+    set_environment("VIPL_LOG", "reason");
     const std::string log = stderr_of(say);
     CHECK(std::count(log.begin(), log.end(), '\n') == 2);
     CHECK(heard == 2);
-    unsetenv("VIPL_LOG");
+    set_environment("VIPL_LOG", nullptr);
     REQUIRE(VipxSetLogHandler(VIPX_LOG_OFF, nullptr, nullptr) == VIP_SUCCESS);
     CHECK(stderr_of(say).find("error: first") != std::string::npos);
     CHECK(heard == 2);
@@ -484,27 +497,26 @@ TEST_CASE("device names, spellings of old programs, and aliases", "[device]")
     }
     REQUIRE(device(std::string(63, 'x').c_str()) == "-");
     REQUIRE(device(std::string(5000, 'x').c_str()) == "-");
-    setenv("VIPL_DEVICE_ALIASES",
-           "VINIC1=loopback, VINIC0=nosuch,broken,a=b=c,long=" /* cut, harmless */
-           "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-           1);
+    set_environment("VIPL_DEVICE_ALIASES",
+                    "VINIC1=loopback, VINIC0=nosuch,broken,a=b=c,long=" /* cut, harmless */
+                    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
     REQUIRE(device("VINIC1") == "loopback|");
     REQUIRE(device("VINIC0") == "-");
     REQUIRE(device("VINIC") == "loopback|");
     REQUIRE(device("broken") == "-");
     REQUIRE(device("long") == "-");
-    setenv("VIPL_DEVICE", "loopback:y", 1);
+    set_environment("VIPL_DEVICE", "loopback:y");
     REQUIRE(device("VINIC") == "loopback|y");
     REQUIRE(device("") == "loopback|y");
-    setenv("VIPL_DEVICE", "", 1);
+    set_environment("VIPL_DEVICE", "");
     REQUIRE(device("") == "loopback|");
 }
 
 TEST_CASE("the log names the device that is not there, whatever asked for it", "[device]")
 {
     const File file("");
-    setenv("VIPL_DEVICE", "nosuch:z", 1);
-    setenv("VIPL_LOG", "info", 1);
+    set_environment("VIPL_DEVICE", "nosuch:z");
+    set_environment("VIPL_LOG", "info");
     for (const char *asked : {static_cast<const char *>(nullptr), "VINIC", "nosuch:z"}) {
         const std::string log = stderr_of([asked] {
             VIP_NIC_HANDLE nic;
@@ -512,7 +524,7 @@ TEST_CASE("the log names the device that is not there, whatever asked for it", "
         });
         CHECK(log.find("no device \"nosuch:z\"\n") != std::string::npos);
     }
-    unsetenv("VIPL_LOG");
+    set_environment("VIPL_LOG", nullptr);
 }
 
 TEST_CASE("deadlines do not overflow, and both infinities never end", "[wait]")

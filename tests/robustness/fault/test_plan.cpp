@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <vector>
 
-#include <unistd.h>
-
 #include "fault_scene.hpp"
+#include "support/stderr_of.hpp"
 
 extern "C" {
 #include "base/log.h"
@@ -46,25 +46,10 @@ vipl_faults parse(const char *plan)
 }
 
 /** What the library says on stderr while this runs. */
-template <class Function>
-std::string said(Function function)
+std::string said(const std::function<void()> &body)
 {
-    std::FILE *file = std::tmpfile();
     vipl_log_set_level(VIPL_LOG_ERROR, false);
-    std::fflush(stderr);
-    const int before = dup(STDERR_FILENO);
-    dup2(fileno(file), STDERR_FILENO);
-    function();
-    std::fflush(stderr);
-    dup2(before, STDERR_FILENO);
-    close(before);
-    std::rewind(file);
-    std::string text;
-    for (int c; (c = std::fgetc(file)) != EOF;) {
-        text += static_cast<char>(c);
-    }
-    std::fclose(file);
-    return text;
+    return stderr_of(body);
 }
 
 } // namespace
