@@ -12,6 +12,8 @@
 #include <grp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "family.hpp"
 #include "shared_pair.hpp"

@@ -7,15 +7,11 @@
 #define VIPL_TESTS_TASKS_HPP
 
 #include <fstream>
-#include <functional>
-#include <future>
-#include <memory>
 #include <string>
-#include <thread>
 
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/types.h>
 
+#include "begin_call.hpp"
 #include "check.hpp"
 #include "environment.hpp"
 
@@ -41,18 +37,6 @@ inline void await_state(const std::string &task, char state)
     }
 }
 
-/** Until it sleeps for long, not for a lock's turn, or has ended. */
-inline void await_rest(const std::string &task)
-{
-    const unsigned long long end = now_ms() + patience();
-    for (int looks = 0; looks < 100; ++looks) {
-        const char state = state_of(task);
-        looks = state == 'S' || state == '?' ? looks : 0;
-        EXPECT(now_ms() < end);
-        give_way();
-    }
-}
-
 /** Whether a process is there and has not ended. */
 inline bool lives(pid_t process)
 {
@@ -64,23 +48,6 @@ inline bool lives(pid_t process)
 inline std::string task_of(pid_t thread)
 {
     return "self/task/" + std::to_string(thread);
-}
-
-inline std::string this_task()
-{
-    return task_of(static_cast<pid_t>(syscall(SYS_gettid)));
-}
-
-/** A call by another thread, which rests in it when this returns. The end of the caller waits for
- * that thread. */
-inline void begin_call(std::future<void> &caller, const std::function<void()> &call)
-{
-    auto task = std::make_shared<std::promise<std::string>>();
-    caller = std::async(std::launch::async, [=] {
-        task->set_value(this_task());
-        call();
-    });
-    await_rest(task->get_future().get());
 }
 
 } // namespace vipl_test

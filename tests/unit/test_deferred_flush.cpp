@@ -5,6 +5,7 @@
 // lets it: no case takes time.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -12,8 +13,9 @@
 
 #include "clock.hpp"
 #include "internal.hpp"
+#include "support/check.hpp"
+#include "support/environment.hpp"
 #include "support/objects.hpp"
-#include "support/tasks.hpp"
 
 using namespace vipl_test;
 

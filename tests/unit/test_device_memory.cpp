@@ -8,7 +8,8 @@
 #include <map>
 
 #include "card.hpp"
-#include "support/tasks.hpp"
+#include "support/begin_call.hpp"
+#include "support/system.hpp"
 
 using namespace unit;
 using namespace vipl_test;
@@ -99,9 +100,9 @@ TEST_CASE("a registration that the device refuses leaves nothing behind", "[devi
 
 TEST_CASE("a handle that cannot be one, or is in use, is refused", "[device_memory]")
 {
-    setenv("VIPL_LOG", "off", 1);
+    set_environment("VIPL_LOG", "off");
     Card card(Card::Hook::none); // with the hook a debug build ends here
-    unsetenv("VIPL_LOG");
+    set_environment("VIPL_LOG", nullptr);
     VIP_MEM_HANDLE first = 0, handle = 0, next = 0x50000;
     card.on_add = [&](vipl_region_params *region) {
         region->handle = next;

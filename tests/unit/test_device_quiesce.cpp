@@ -7,15 +7,14 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
+#include <cstdio>
 #include <fstream>
 #include <future>
 
-#include <unistd.h>
-
 #include "card.hpp"
+#include "support/begin_call.hpp"
 #include "support/error_log.hpp"
-#include "support/tasks.hpp"
+#include "support/system.hpp"
 
 using namespace unit;
 using namespace vipl_test;
@@ -419,6 +418,7 @@ TEST_CASE("an async-signal-safe function leaves it to the service thread to quie
         };
         bench.send();
     }
+#if defined(SIGUSR1)
     SECTION("VipQueryVi, in a signal handler")
     {
         static Bench *self;
@@ -434,6 +434,7 @@ TEST_CASE("an async-signal-safe function leaves it to the service thread to quie
         raise(SIGUSR1);
         sigaction(SIGUSR1, &before, nullptr);
     }
+#endif
     await_quiesces(bench.card, 1);
     CHECK(bench.card.quiesced_by.load() != std::this_thread::get_id());
     CHECK(bench.vi.state() == VIP_STATE_CONNECTED);
@@ -544,12 +545,11 @@ TEST_CASE("closing finishes what the service thread was about to do", "[device_q
 
 TEST_CASE("the trace has what goes to a device with queues of its own", "[device_quiesce]")
 {
-    char path[] = "/tmp/vipl-device-trace-XXXXXX";
-    close(mkstemp(path));
-    setenv("VIPL_TRACE", path, 1);
+    const std::string path = make_file();
+    set_environment("VIPL_TRACE", path.c_str());
     {
         Bench bench;
-        unsetenv("VIPL_TRACE");
+        set_environment("VIPL_TRACE", nullptr);
         bench.receives(1);
         REQUIRE_VIP(bench.card.connect(bench.vi));
         bench.card.set_room(0);
@@ -558,7 +558,8 @@ TEST_CASE("the trace has what goes to a device with queues of its own", "[device
     }
     std::ifstream file(path);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    unlink(path);
+    file.close();
+    std::remove(path.c_str());
     CHECK(text.find("post_recv ") != std::string::npos);
     CHECK(text.find("sequence=0 bytes=64 invalid=0 -> PENDING") != std::string::npos);
     CHECK(text.find("sequence=1 bytes=64 invalid=0 -> AGAIN") != std::string::npos);

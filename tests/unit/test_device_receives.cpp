@@ -9,12 +9,10 @@
 #include <cstring>
 #include <future>
 
-#include <unistd.h>
-
 #include "card.hpp"
+#include "support/begin_call.hpp"
 #include "support/error_log.hpp"
 #include "support/stderr_of.hpp"
-#include "support/tasks.hpp"
 
 using namespace unit;
 using namespace vipl_test;
@@ -236,7 +234,7 @@ TEST_CASE("completion queues, waiting threads and handlers hear of what a device
 TEST_CASE("a report of a receive that the device does not have changes nothing, and is logged once",
           "[device_receives]")
 {
-    unsetenv("VIPL_LOG");
+    set_environment("VIPL_LOG", nullptr);
     Bench bench;
     const std::vector<Work> works = bench.post(3);
     const std::string idle = stderr_of([&] { bench.done(0); }); // it has none yet

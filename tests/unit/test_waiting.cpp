@@ -10,10 +10,10 @@
 
 #include "internal.hpp"
 #include "replaced.hpp"
+#include "support/begin_call.hpp"
 #include "support/net_address.hpp"
 #include "support/objects.hpp"
 #include "support/os_hooks.hpp"
-#include "support/tasks.hpp"
 
 using namespace vipl_test;
 using unit::Replaced;
