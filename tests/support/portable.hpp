@@ -17,6 +17,12 @@ inline bool library_is_portable()
     return std::strstr(VipxBuildOptions(), "waker=pipe") != nullptr;
 }
 
+/** Whether memory that one process shows can be mapped by others: Linux. */
+inline bool library_shows_memory()
+{
+    return std::strstr(VipxBuildOptions(), "waker=eventfd") != nullptr;
+}
+
 /** What /proc/self/maps calls each shared segment of the library. */
 inline const char *segment_name()
 {

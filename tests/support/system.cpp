@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.hpp"
@@ -55,6 +56,30 @@ void *allocate_aligned(size_t alignment, size_t bytes)
 void free_aligned(void *memory)
 {
     std::free(memory);
+}
+
+void *map_pages(size_t bytes)
+{
+    void *pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) {
+        throw Failure("mmap() fails");
+    }
+    return pages;
+}
+
+void unmap_pages(void *pages, size_t bytes)
+{
+    munmap(pages, bytes);
+}
+
+void allow(void *pages, size_t bytes, PageAccess access)
+{
+    const int bits = access == PageAccess::none   ? PROT_NONE
+                     : access == PageAccess::read ? PROT_READ
+                                                  : PROT_READ | PROT_WRITE;
+    if (mprotect(pages, bytes, bits) != 0) {
+        throw Failure("mprotect() fails");
+    }
 }
 
 std::string make_file(const std::string &text)

@@ -19,6 +19,12 @@ void set_environment(const char *name, const char *value);
 void *allocate_aligned(size_t alignment, size_t bytes);
 void free_aligned(void *memory);
 
+/** Memory of whole pages, and what the program may do with it. A page has 4096 bytes or more. */
+enum class PageAccess { none, read, write };
+void *map_pages(size_t bytes);
+void unmap_pages(void *pages, size_t bytes);
+void allow(void *pages, size_t bytes, PageAccess access);
+
 /** Make a file with this text where temporary files are, and return its path. The caller removes
  * it. */
 std::string make_file(const std::string &text = "");

@@ -7,27 +7,18 @@
 #ifndef VIPL_UNIT_RAW_PEER_HPP
 #define VIPL_UNIT_RAW_PEER_HPP
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include <sys/mman.h>
-
 #include "internal.hpp"
+#include "local_ends.hpp"
+#include "support/system.hpp"
 #include "vipl/posix.h"
 #include "vipl/vipl.h"
 
 namespace unit {
-
-inline void must(bool good, const char *what)
-{
-    if (!good) {
-        std::fprintf(stderr, "raw_peer.hpp: not so: %s\n", what);
-        std::abort();
-    }
-}
 
 /** The NIC handle whose peers are raw, and which makes progress only when it is told to. */
 class Victim {
@@ -35,7 +26,9 @@ public:
     /** With these flags of VipxOpenNic(). */
     explicit Victim(VIP_ULONG flags = 0)
     {
-        setenv("VIPL_LOG", "off", 0); // errors are provoked here
+        if (std::getenv("VIPL_LOG") == nullptr) {
+            vipl_test::set_environment("VIPL_LOG", "off"); // errors are provoked here
+        }
         must(VipxOpenNic("loopback", flags, &handle) == VIP_SUCCESS, "VipxOpenNic");
         auto *nic = static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, handle));
         nic->linger_ms = 0;                        // a raw peer does not answer by itself
@@ -76,23 +69,23 @@ public:
     {
         int fds[2];
         std::uint8_t uid[LO_UID];
-        must(vipl_local_pair(fds) == 0 && vipl_entropy(uid, sizeof uid) == 0, "a socket pair");
+        make_ends(fds);
+        must(vipl_entropy(uid, sizeof uid) == 0, "entropy");
         fd_ = fds[1];
         vipl_mutex_lock(&vipl_lo_registry.lock);
         link = vipl_lo_link_create(victim.remote, fds[0], -1, uid);
         link->peer.mark = vipl_lo_mark; // the peer is in this process
         vipl_mutex_unlock(&vipl_lo_registry.lock);
         must(link != nullptr, "a link");
-        bytes_ = link->shm.bytes;
-        void *base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, link->shm.fd, 0);
-        must(base != MAP_FAILED, "the segment is mapped twice");
-        segment = static_cast<lo_segment *>(base);
+        must(vipl_shm_attach(&shm_, link->shm.fd, link->shm.bytes, true) == 0, "the segment is mapped twice");
+        shm_.fd = -1; // it is the link's
+        segment = static_cast<lo_segment *>(shm_.base);
         in = view(link->out); // the link is the victim's, and may end
         out = view(link->in);
     }
     ~RawPeer()
     {
-        munmap(segment, bytes_);
+        vipl_shm_release(&shm_);
         vipl_fd_close(fd_);
     }
     RawPeer(const RawPeer &) = delete;
@@ -130,9 +123,10 @@ public:
     {
         vipl_fd_close(fd_);
         fd_ = -1;
+        settle();
     }
 
-    size_t segment_bytes() const { return bytes_; }
+    size_t segment_bytes() const { return shm_.bytes; }
     /** Our end of the socket. */
     int socket() const { return fd_; }
 
@@ -155,7 +149,7 @@ private:
         return ring;
     }
 
-    size_t bytes_ = 0;
+    vipl_shm shm_{};
     int fd_ = -1;
 };
 

@@ -46,6 +46,7 @@ struct Scene {
     {
         const int fds[2] = {claims.fd, claims.fd};
         REQUIRE(vipl_local_send(peer.socket(), bytes, length, fds, with_fds ? 2 : 0) == 0);
+        settle();
         listener.progress();
     }
     void ask(const lo_connect_request &r, bool with_fds = true) const
@@ -60,6 +61,7 @@ struct Scene {
         size_t length = 0;
         int fds[2] = {-1, -1};
         lo_reply reply{};
+        settle(4); // bytes that wake, and the reply
         while (vipl_local_receive(peer.socket(), bytes, sizeof bytes, &length, fds) == 0 && length == 1) {
         }
         return length > 1 && vipl_lo_reply_read(&reply, bytes, length) ? reply : lo_reply{};
@@ -205,6 +207,7 @@ TEST_CASE("who takes a wake-up while looking for requests does what the sleeper 
     const lo_connect_request r = s.request();
     REQUIRE(vipl_local_send(s.peer.socket(), "!", 1, fds, 0) == 0); // for a thread that sleeps
     REQUIRE(vipl_local_send(s.peer.socket(), bytes, vipl_lo_connect_request_write(&r, bytes), fds, 2) == 0);
+    settle(2);
     VIP_CONN_HANDLE connection = nullptr;
     REQUIRE(s.listener.wait(&connection) == VIP_SUCCESS); // at the first look
     CHECK(memory.data()[1024] == 0x5A);                   // though nobody has polled

@@ -4,43 +4,47 @@
 // fuzzer of the same name as the script's looks for more of them.
 #include <catch2/catch.hpp>
 
-#include <csignal>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <atomic>
+#include <thread>
 
 #include "hostile_script.hpp"
-#include "support/environment.hpp"
 
 using namespace unit;
 
 namespace {
 
-/** A process that writes into a link's segment without a pause, until it is ended. */
+/** A thread that writes into a link's segment without a pause, as another process would: it has a
+ * mapping of its own. */
 class Scribbler {
 public:
-    Scribbler(const RawPeer &peer, std::uint64_t seed) : pid_(fork())
+    Scribbler(const RawPeer &peer, std::uint64_t seed)
     {
-        if (pid_ == 0) {
-            alarm(60 * vipl_test::timeout_scale());
-            scribble(peer, Random(seed));
-        }
-        must(pid_ > 0, "fork");
+        must(vipl_shm_attach(&shm_, peer.link->shm.fd, peer.segment_bytes(), true) == 0, "a mapping");
+        shm_.fd = -1; // it is the link's
+        auto *slots = static_cast<std::uint32_t *>(here(peer, peer.out.slots));
+        auto *control = static_cast<std::uint32_t *>(here(peer, peer.in.shared));
+        thread_ = std::thread([=] { scribble(slots, control, Random(seed)); });
     }
     ~Scribbler()
     {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
+        over_ = true;
+        thread_.join();
+        vipl_shm_release(&shm_);
     }
     Scribbler(const Scribbler &) = delete;
     Scribbler &operator=(const Scribbler &) = delete;
 
 private:
-    /** The heads of the first messages above all, with what might get past a check. */
-    [[noreturn]] static void scribble(const RawPeer &peer, Random random)
+    void *here(const RawPeer &peer, const void *there) const
     {
-        auto *slots = reinterpret_cast<std::uint32_t *>(peer.out.slots);
-        auto *control = reinterpret_cast<std::uint32_t *>(peer.in.shared);
-        for (;;) {
+        return static_cast<char *>(shm_.base) +
+               (static_cast<const char *>(there) - reinterpret_cast<const char *>(peer.segment));
+    }
+
+    /** The heads of the first messages above all, with what might get past a check. */
+    void scribble(std::uint32_t *slots, std::uint32_t *control, Random random) const
+    {
+        while (!over_) {
             const auto word = static_cast<std::uint32_t>(random());
             std::uint32_t *at = &slots[word % 64 * (LO_RING_SLOT / 4) + word / 64 % 16];
             const std::uint32_t values[] = {
@@ -50,7 +54,9 @@ private:
         }
     }
 
-    pid_t pid_;
+    vipl_shm shm_{};
+    std::atomic<bool> over_{false};
+    std::thread thread_;
 };
 
 } // namespace

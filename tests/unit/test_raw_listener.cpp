@@ -10,9 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include <poll.h>
-#include <sys/mman.h>
-
 #include "clock.hpp"
 #include "raw_peer.hpp"
 
@@ -41,9 +38,7 @@ public:
     ~Connection()
     {
         hang_up();
-        if (words_ != nullptr) {
-            munmap(words_, LO_CLAIMS * sizeof *words_);
-        }
+        vipl_shm_release(&claims_);
     }
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
@@ -54,16 +49,16 @@ public:
         std::uint8_t bytes[LO_PACKET];
         size_t length = 0;
         int fds[2];
+        settle();
         const int error = vipl_local_receive(fd_, bytes, sizeof bytes, &length, fds);
         if (error == EAGAIN) {
             return heard;
         }
         heard.hung_up = error != 0 || length == 0;
         heard.something = !heard.hung_up && vipl_lo_connect_request_read(&heard.request, bytes, length);
-        if (error == 0 && fds[1] >= 0 && words_ == nullptr) {
-            void *base =
-                mmap(nullptr, LO_CLAIMS * sizeof *words_, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
-            words_ = base == MAP_FAILED ? nullptr : static_cast<std::uint32_t *>(base);
+        if (error == 0 && fds[1] >= 0 && claims_.base == nullptr) {
+            REQUIRE(vipl_shm_attach(&claims_, fds[1], LO_CLAIMS * sizeof(std::uint32_t), true) == 0);
+            fds[1] = -1;
         }
         if (error == 0) {
             vipl_fd_close(fds[0]);
@@ -79,13 +74,15 @@ public:
         reply.type = static_cast<std::uint8_t>(type);
         reply.code = code;
         REQUIRE(vipl_local_send(fd_, bytes, vipl_lo_reply_write(&reply, bytes), nullptr, 0) == 0);
+        settle();
     }
     void hang_up()
     {
         vipl_fd_close(fd_);
         fd_ = -1;
+        settle();
     }
-    std::uint32_t &word() const { return words_[request.slot]; }
+    std::uint32_t &word() const { return static_cast<std::uint32_t *>(claims_.base)[request.slot]; }
     std::uint32_t as(lo_claim_state state, unsigned number) const
     {
         return lo_claim_word(request.generation, state, number);
@@ -95,7 +92,7 @@ public:
 
 private:
     int fd_;
-    std::uint32_t *words_ = nullptr;
+    vipl_shm claims_{-1, nullptr, 0};
 };
 
 /** A name that requests find. */
@@ -111,21 +108,17 @@ public:
     Name(const Name &) = delete;
     Name &operator=(const Name &) = delete;
 
-    bool await() const
-    {
-        pollfd entry = {fd_, POLLIN, 0};
-        return poll(&entry, 1, 10000) == 1;
-    }
+    bool await() const { return comes(fd_); }
     /** The next connection, after its first packet; NULL: there is none. */
     std::unique_ptr<Connection> take() const
     {
         int fd;
+        settle();
         if (vipl_local_accept(fd_, &fd) != 0) {
             return nullptr;
         }
         auto connection = std::make_unique<Connection>(fd);
-        pollfd entry = {fd, POLLIN, 0}; // the requester may be a thread that has not got further yet
-        REQUIRE(poll(&entry, 1, 10000) == 1);
+        REQUIRE(comes(fd)); // the requester may be a thread that has not got further yet
         REQUIRE(connection->hear().something);
         return connection;
     }
@@ -198,7 +191,7 @@ public:
         vipl_lo_name_begin(&name, vipl_local_user(), 'r', vipl_lo_hash_of(&address));
         const size_t length = vipl_lo_name_at(&name, 0);
         for (int i = 0; i < 10000 && vipl_local_connect(name.text, length, &fd_) != 0; ++i) {
-            poll(nullptr, 0, 1);
+            vipl_poll(nullptr, 0, 1, nullptr);
         }
     }
     ~Notice() { vipl_fd_close(fd_); }
@@ -215,8 +208,7 @@ public:
         int fds[2];
         notice.writer.version = version;
         REQUIRE(vipl_local_send(fd_, bytes, vipl_lo_notice_write(&notice, bytes), nullptr, 0) == 0);
-        pollfd entry = {fd_, POLLIN, 0};
-        REQUIRE(poll(&entry, 1, 10000) == 1);
+        REQUIRE(comes(fd_));
         REQUIRE(vipl_local_receive(fd_, bytes, sizeof bytes, &length, fds) == 0);
         return length > 0 && vipl_lo_reply_read(&reply, bytes, length) ? reply.type : 0;
     }

@@ -4,11 +4,10 @@
 // by one, and what becomes of the link, the VI and the memory when it breaks them.
 #include <catch2/catch.hpp>
 
-#include <poll.h>
-
 #include "raw_peer.hpp"
 #include "shown.hpp"
 #include "support/portable.hpp"
+#include "support/system.hpp"
 
 using namespace unit;
 
@@ -109,8 +108,8 @@ TEST_CASE("a message in memory that the peer shows is copied from there, whateve
     Scene s;
     s.memory.post_recv(s.vi, 1024, 4096);
     const vipl_mappable where = shown.at(65536, 4096);
-    if (vipl_test::library_is_portable()) {
-        WARN("this system has no memory that a process shows: the portable layer does not");
+    if (!vipl_test::library_shows_memory()) {
+        WARN("the library shows no memory here");
         return;
     }
     std::memset(shown.base + 65536, 0x5A, 4096);
@@ -301,8 +300,7 @@ TEST_CASE("who asks for room that the peer has made meanwhile wakes a sleeper, f
         vipl_lo_link_want_room(s.peer.link);
         vipl_biased_unlock(&s.peer.link->tx);
         CHECK(s.peer.in.shared->wanting == 1);
-        pollfd entry = {sleeper.waker->fd, POLLIN, 0};
-        return poll(&entry, 1, 0) == 1;
+        return vipl_poll(&sleeper.waker->fd, 1, 0, nullptr) == 0;
     };
     CHECK(is_woken_by_asking());
     while (vipl_lo_ring_claim(&s.peer.link->out, 4096, false) != nullptr) {
@@ -353,8 +351,7 @@ TEST_CASE("a write that fails before its first chunk leaves the write before it 
     }
     constexpr std::uint32_t kBytes = 4096;
     Scene s(VIP_SERVICE_UNRELIABLE);
-    void *lost = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(lost != MAP_FAILED);
+    void *lost = vipl_test::map_pages(kBytes);
     VIP_MEM_ATTRIBUTES attributes{};
     VIP_MEM_HANDLE handle = 0;
     REQUIRE(VipRegisterMem(s.victim.handle, lost, kBytes, &attributes, &handle) == VIP_SUCCESS);
@@ -365,7 +362,7 @@ TEST_CASE("a write that fails before its first chunk leaves the write before it 
     REQUIRE(write(false) == VIP_SUCCESS);
     lo_message message{};
     REQUIRE(s.peer.receive(LO_WRITE, message));
-    REQUIRE(mprotect(lost, kBytes, PROT_NONE) == 0);
+    vipl_test::allow(lost, kBytes, vipl_test::PageAccess::none);
     REQUIRE(write(true) == VIP_SUCCESS);
     vipl_store_relaxed(&vipl_iov_safe, 0);
     REQUIRE(s.peer.send(message_of(LO_ACK, 0, 0, message.slot)));
@@ -374,7 +371,7 @@ TEST_CASE("a write that fails before its first chunk leaves the write before it 
     CHECK(VipSendDone(s.vi.handle, &done) == VIP_SUCCESS);
     CHECK(VipSendDone(s.vi.handle, &done) == VIP_DESCRIPTOR_ERROR);
     CHECK(VipDeregisterMem(s.victim.handle, lost, handle) == VIP_SUCCESS);
-    munmap(lost, kBytes);
+    vipl_test::unmap_pages(lost, kBytes);
 }
 
 TEST_CASE("only a link that the peer has taken up, and whose end has not come, takes further requests",

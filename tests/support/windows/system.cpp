@@ -54,6 +54,31 @@ void free_aligned(void *memory)
     _aligned_free(memory);
 }
 
+void *map_pages(size_t bytes)
+{
+    void *pages = VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    if (pages == nullptr) {
+        throw Failure("VirtualAlloc() fails");
+    }
+    return pages;
+}
+
+void unmap_pages(void *pages, size_t)
+{
+    VirtualFree(pages, 0, MEM_RELEASE);
+}
+
+void allow(void *pages, size_t bytes, PageAccess access)
+{
+    const DWORD bits = access == PageAccess::none   ? PAGE_NOACCESS
+                       : access == PageAccess::read ? PAGE_READONLY
+                                                    : PAGE_READWRITE;
+    DWORD before;
+    if (!VirtualProtect(pages, bytes, bits, &before)) {
+        throw Failure("VirtualProtect() fails");
+    }
+}
+
 std::string make_file(const std::string &text)
 {
     char folder[MAX_PATH], path[MAX_PATH];
