@@ -5,13 +5,12 @@
 // until then.
 #include <catch2/catch.hpp>
 
-#include <csignal>
 #include <cstring>
-
-#include <sys/mman.h>
 
 #include "internal.hpp"
 #include "support/error_log.hpp"
+#include "support/faults.hpp"
+#include "support/system.hpp"
 
 extern "C" {
 #include "core/backend_up.h"
@@ -25,19 +24,17 @@ constexpr size_t kPage = 65536; // or a multiple of one
 unsigned char *page;
 unsigned char *volatile stored_first;
 
-void on_fault(int, siginfo_t *info, void *)
+void on_fault(void *address)
 {
-    stored_first = static_cast<unsigned char *>(info->si_addr);
-    mprotect(page, kPage, PROT_READ | PROT_WRITE);
+    stored_first = static_cast<unsigned char *>(address);
+    allow(page, kPage, PageAccess::write);
 }
 
 /** The offset in the descriptor of the first store to it, when a message fills it. */
 size_t first_store(bool immediate)
 {
     ConnectedPair pair;
-    page = static_cast<unsigned char *>(
-        mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    REQUIRE(page != MAP_FAILED);
+    page = static_cast<unsigned char *>(map_pages(kPage));
     VIP_MEM_HANDLE handle = 0;
     REQUIRE_VIP(VipRegisterMem(pair.server_nic, page, kPage, nullptr, &handle));
     Work in{reinterpret_cast<VIP_DESCRIPTOR *>(page + 64), handle, {}};
@@ -46,22 +43,19 @@ size_t first_store(bool immediate)
     if (immediate) {
         out.immediate(77);
     }
-    struct sigaction action {
-    }, before{};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO;
     stored_first = nullptr;
-    REQUIRE(sigaction(SIGSEGV, &action, &before) == 0);
-    mprotect(page, kPage, PROT_READ);
-    post_send(pair.client, out);
-    received(pair.server);
-    sigaction(SIGSEGV, &before, nullptr);
+    {
+        const FaultHandler handler(on_fault);
+        allow(page, kPage, PageAccess::read);
+        post_send(pair.client, out);
+        received(pair.server);
+    }
     REQUIRE(in.desc->CS.Length == 4);
     REQUIRE((!immediate || in.desc->CS.ImmediateData == 77));
     const auto offset = static_cast<size_t>(stored_first - (page + 64));
     REQUIRE_VIP(VipDeregisterMem(pair.server_nic, page, handle));
     VipDisconnect(pair.server); // before its memory goes
-    munmap(page, kPage);
+    unmap_pages(page, kPage);
     return offset;
 }
 
