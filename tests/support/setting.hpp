@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "support/system.hpp"
+
 namespace vipl_test {
 
 /** An environment variable that has this value while the object lives. */
@@ -18,16 +20,9 @@ public:
         if (const char *before = std::getenv(name)) {
             before_ = before;
         }
-        setenv(name, value.c_str(), 1);
+        set_environment(name, value.c_str());
     }
-    ~EnvironmentSetting()
-    {
-        if (before_) {
-            setenv(name_, before_->c_str(), 1);
-        } else {
-            unsetenv(name_);
-        }
-    }
+    ~EnvironmentSetting() { set_environment(name_, before_ ? before_->c_str() : nullptr); }
     EnvironmentSetting(const EnvironmentSetting &) = delete;
     EnvironmentSetting &operator=(const EnvironmentSetting &) = delete;
 

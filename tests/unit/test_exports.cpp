@@ -9,9 +9,11 @@
 #include <memory>
 #include <thread>
 
+#if __has_include(<sys/mman.h>)
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#endif
 
 #include "internal.hpp"
 #include "support/portable.hpp"
@@ -51,6 +53,7 @@ bool allows(const lo_exports &w, VIP_MEM_HANDLE handle, std::uint64_t address, s
     return write;
 }
 
+#if __has_include(<sys/mman.h>)
 /** Whether the system allocates the pages of a segment when it is asked to. */
 bool system_allocates()
 {
@@ -67,6 +70,7 @@ bool system_allocates()
     close(fd);
     return allocates && file.st_blocks > 0;
 }
+#endif
 
 } // namespace
 
@@ -139,6 +143,7 @@ TEST_CASE("handles at the end of the table continue at its start", "[exports]")
     }
 }
 
+#if __has_include(<sys/mman.h>)
 TEST_CASE("a table has memory for the parts that have regions", "[exports]")
 {
     constexpr unsigned kEach = LO_EXPORTS / LO_EXPORT_PARTS;
@@ -175,6 +180,7 @@ TEST_CASE("a table has memory for the parts that have regions", "[exports]")
     CHECK_FALSE(allows(*table, 17 * kEach, kAddress, 1));
     vipl_shm_release(&shm);
 }
+#endif
 
 TEST_CASE("look-ups while a region comes and goes never see half of it", "[exports]")
 {

@@ -9,9 +9,11 @@
 #include <numeric>
 #include <vector>
 
+#if __has_include(<sys/wait.h>)
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include "internal.hpp"
 
@@ -23,7 +25,7 @@ namespace {
 bool own_peer(vipl_peer &peer)
 {
     REQUIRE(vipl_peer_mark_make(&peer.mark) == 0);
-    peer.pid = getpid();
+    peer.pid = vipl_pid();
     return vipl_peer_copy_lists(&peer, false, nullptr, 0, nullptr, 0, 0) != ENOSYS;
 }
 
@@ -43,6 +45,7 @@ std::vector<vipl_iov> cut(std::vector<unsigned char> &memory, Random &random)
     return pieces;
 }
 
+#if __has_include(<sys/wait.h>)
 /** A child that waits for a byte on `word`, and then exits with 0 if the memory holds `value` all
  * over. */
 pid_t watch(const unsigned char *memory, size_t bytes, unsigned char value, int word)
@@ -58,6 +61,7 @@ pid_t watch(const unsigned char *memory, size_t bytes, unsigned char value, int 
     }
     return child;
 }
+#endif
 
 } // namespace
 
@@ -86,6 +90,7 @@ TEST_CASE("lists of any shape are copied from and to another process", "[peer]")
     }
 }
 
+#if __has_include(<sys/mman.h>) // else memory goes as it was made, whole
 TEST_CASE("a page that is not there is not taken for another program", "[peer]")
 {
     vipl_peer peer{};
@@ -103,6 +108,7 @@ TEST_CASE("a page that is not there is not taken for another program", "[peer]")
     CHECK(vipl_peer_copy_lists(&peer, false, &local, 1, &gone, 1, 8) == EFAULT);
     munmap(pages, page);
 }
+#endif
 
 TEST_CASE("nothing is copied where the mark is another one", "[peer]")
 {
@@ -127,6 +133,7 @@ TEST_CASE("nothing is copied where the mark is another one", "[peer]")
     CHECK(second.value != peer.mark.value);
 }
 
+#if __has_include(<sys/wait.h>)
 TEST_CASE("a process that has the number of another one, or is its child, keeps its memory to itself",
           "[peer]")
 {
@@ -153,3 +160,4 @@ TEST_CASE("a process that has the number of another one, or is its child, keeps 
     peer.pid = child; // now nobody's
     CHECK(vipl_peer_copy_lists(&peer, true, &local, 1, &remote, 1, here.size()) == ESRCH);
 }
+#endif
