@@ -3,14 +3,14 @@
 // The driver's verbs: short messages that are copied to a window of the card.
 #include <catch2/catch.hpp>
 
-#include <csignal>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "opened_function.hpp"
+#include "support/faults.hpp"
+#include "support/system.hpp"
 
 extern "C" {
 #include "base/iov.h"
@@ -146,23 +146,13 @@ TEST_CASE("what is not for a window is in the ring alone", "[verbs]")
  * begins of which nothing can be read ever. */
 class Guarded {
 public:
-    Guarded() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE)))
+    Guarded() : page_(vipl_page_bytes()), memory_(vipl_test::map_pages(2 * page_))
     {
-        memory_ = mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        REQUIRE(memory_ != MAP_FAILED);
         std::memset(memory_, 0x5A, page_);
-        mprotect(memory_, 2 * page_, PROT_NONE);
+        vipl_test::allow(memory_, 2 * page_, vipl_test::PageAccess::none);
         current = this;
-        struct sigaction action = {};
-        action.sa_sigaction = on_fault;
-        action.sa_flags = SA_SIGINFO;
-        REQUIRE(sigaction(SIGSEGV, &action, &before_) == 0);
     }
-    ~Guarded()
-    {
-        sigaction(SIGSEGV, &before_, nullptr);
-        munmap(memory_, 2 * page_);
-    }
+    ~Guarded() { vipl_test::unmap_pages(memory_, 2 * page_); }
     Guarded(const Guarded &) = delete;
     Guarded &operator=(const Guarded &) = delete;
 
@@ -175,21 +165,21 @@ public:
     volatile std::sig_atomic_t reads = 0;
 
 private:
-    static void on_fault(int, siginfo_t *, void *)
+    static void on_fault(void *)
     {
         Guarded &g = *current;
-        if (g.reads != 0) { // what lies behind was read
-            sigaction(SIGSEGV, &g.before_, nullptr);
-            return;
+        if (g.reads == 0) {
+            std::memcpy(g.at_first_read, g.watched, sizeof(g.at_first_read));
+        } else if (g.reads == 2) {
+            std::abort(); // something else was
         }
-        g.reads = 1;
-        std::memcpy(g.at_first_read, g.watched, sizeof(g.at_first_read));
-        mprotect(g.memory_, g.page_, PROT_READ);
+        g.reads = g.reads + 1; // 2: what lies behind was read
+        vipl_test::allow(g.memory_, g.reads == 1 ? g.page_ : 2 * g.page_, vipl_test::PageAccess::read);
     }
     static Guarded *current;
     std::size_t page_;
-    void *memory_ = nullptr;
-    struct sigaction before_ = {};
+    void *memory_;
+    const vipl_test::FaultHandler handler_{on_fault};
 };
 Guarded *Guarded::current = nullptr;
 
