@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "support/as_parent.hpp"
+#include "support/in_place_of_stderr.hpp"
 
 extern "C" {
 #include "rnic/start.h"
@@ -172,13 +173,13 @@ TEST_CASE("what reads a program's errors by a pipe is not held up by the adapter
     }
     int ends[2];
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
-    const int own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-    REQUIRE(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
-    close(ends[1]);
     rnic_pci *pci = nullptr;
-    const int error = rnic_pci_vfio_user_open("", &pci);
-    dup2(own, STDERR_FILENO);
-    close(own);
+    int error = 0;
+    {
+        const vipl_test::InPlaceOfStderr writing(ends[1]);
+        close(ends[1]);
+        error = rnic_pci_vfio_user_open("", &pci);
+    }
     REQUIRE(error == 0);
     char byte;
     pollfd entry{ends[0], POLLIN, 0};

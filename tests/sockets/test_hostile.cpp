@@ -6,12 +6,14 @@
 // test_handshake.cpp; what the messages of a stream can do, in tests/stream/test_hostile.cpp.
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include <poll.h>
 
 #include "raw.hpp"
 #include "stream/raw_peer.hpp"
 #include "support/forked.hpp"
+#include "support/in_place_of_stderr.hpp"
 
 extern "C" {
 #include "sockets/hello.h"
@@ -102,11 +104,11 @@ public:
     Log()
     {
         int fds[2];
-        must(pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0 && dup2(fds[1], STDERR_FILENO) >= 0, "pipe");
+        must(pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0, "pipe");
         out_ = Fd(fds[0]);
         in_ = Fd(fds[1]);
+        written_.emplace(in_);
     }
-    ~Log() { dup2(before_, STDERR_FILENO); }
     /** The lines that have come. */
     std::vector<std::string> lines() const
     {
@@ -121,7 +123,8 @@ public:
     }
 
 private:
-    Fd before_{dup(STDERR_FILENO)}, out_, in_;
+    Fd out_, in_;
+    std::optional<vipl_test::InPlaceOfStderr> written_;
 };
 
 /** A server with a connection of such a peer, beside one that must not notice. */

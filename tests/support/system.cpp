@@ -2,7 +2,6 @@
 #include "system.hpp"
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 
 #include <dlfcn.h>
@@ -11,33 +10,9 @@
 #include <unistd.h>
 
 #include "check.hpp"
+#include "in_place_of_stderr.hpp"
 
 namespace vipl_test {
-
-namespace {
-
-/** Another descriptor in the place of the standard error output. */
-class InPlaceOfStderr {
-public:
-    explicit InPlaceOfStderr(int fd) : before_(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3))
-    {
-        std::fflush(stderr);
-        dup2(fd, STDERR_FILENO);
-    }
-    ~InPlaceOfStderr()
-    {
-        std::fflush(stderr);
-        dup2(before_, STDERR_FILENO);
-        close(before_);
-    }
-    InPlaceOfStderr(const InPlaceOfStderr &) = delete;
-    InPlaceOfStderr &operator=(const InPlaceOfStderr &) = delete;
-
-private:
-    int before_;
-};
-
-} // namespace
 
 void set_environment(const char *name, const char *value)
 {

@@ -8,6 +8,7 @@
 #include "stress.hpp"
 
 #include <memory>
+#include <optional>
 
 #include <fcntl.h>
 
@@ -15,6 +16,7 @@
 #include "good.hpp"
 #include "support/dead_handles.hpp"
 #include "support/forked.hpp"
+#include "support/in_place_of_stderr.hpp"
 
 using namespace stress;
 
@@ -38,24 +40,19 @@ unsigned forks()
 /** The log is written, but not shown. */
 class Logged {
 public:
-    Logged() : saved_(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3))
+    Logged()
     {
         const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        dup2(nowhere, STDERR_FILENO);
+        written_.emplace(nowhere);
         close(nowhere);
         setenv("VIPL_LOG", "debug", 1);
     }
-    ~Logged()
-    {
-        setenv("VIPL_LOG", "off", 1);
-        dup2(saved_, STDERR_FILENO);
-        close(saved_);
-    }
+    ~Logged() { setenv("VIPL_LOG", "off", 1); }
     Logged(const Logged &) = delete;
     Logged &operator=(const Logged &) = delete;
 
 private:
-    int saved_;
+    std::optional<vipl_test::InPlaceOfStderr> written_;
 };
 
 /** Objects that threads use all the time, and whose handles the children are given. */
