@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Recorded packets from an NVMe controller to a card, over a wire to another card, and to another NVMe controller, through the
-memory buffers of the controllers: none of the packets is in the guest's main memory, which is looked through afterwards.
+"""Recorded packets from an NVMe controller to a card, and from a card to another NVMe controller, through the memory buffers of
+the controllers: none of the packets is in the guest's main memory, which is looked through afterwards.
 
-The two are cards of their own: the cards reach the buffers by messages to QEMU, which answers the one while it waits for
-the other, but not two functions of one card."""
+The card reaches the buffers by messages to QEMU, which waits for one function while the other's message comes: so there the two
+are functions of one card. Through main memory they are two cards with a wire."""
 import json
 import mmap
 import os
@@ -118,7 +118,18 @@ def nvme(name, path, slot, *more):
             "-device", ",".join(["nvme,drive=%s,serial=%s,cmb_size_mb=16,addr=%x" % (name, name, slot), *more])]
 
 
-def run_guest(case, name, memory):
+def two_cards(case):
+    ports = free_ports(2)
+    return [case.adapter("card-%d" % port, 1, "--raw", "0", "--wire", "udp:127.0.0.1:%d,peer=127.0.0.1:%d" % (port, other)).sockets[0]
+            for port, other in (ports, ports[::-1])]
+
+
+def one_card(case):
+    """Frames for its own address go from function to function."""
+    return case.adapter("card", 2, "--raw", "0,1", "--mac", "02:00:00:00:00:02").sockets
+
+
+def run_guest(case, name, memory, sockets):
     """A guest whose packets are in this memory of gen's and cap's; how many of them were in main memory."""
     frames = packets()
     folder = os.path.join(case.work, name)
@@ -133,12 +144,9 @@ def run_guest(case, name, memory):
     make_disk(at("to"))
     shell(PUT, at("in.pcap"), at("from"))
     words = {"lba": LBA, "blocks": BLOCKS, "count": COUNT, "seconds": 60 * SCALE, "gen": memory[0], "cap": memory[1]}
-    ports = free_ports(2)
-    cards = [case.adapter("card-%s-%d" % (name, port), 1, "--raw", "0", "--wire", "udp:127.0.0.1:%d,peer=127.0.0.1:%d" % (port, other))
-             for port, other in (ports, ports[::-1])]
     devices = nvme("from", at("from"), 7, "logical_block_size=4096", "physical_block_size=4096", "mdts=4") + nvme("to", at("to"), 8) + [
         "-object", "memory-backend-ram,id=plain,size=16M,share=on", "-device", "ivshmem-plain,memdev=plain,addr=9"]
-    guest = case.guest(name, SCRIPT % words, programs=["vipl-gen", "vipl-cap"], sockets=[card.sockets[0] for card in cards], iommu="intel",
+    guest = case.guest(name, SCRIPT % words, programs=["vipl-gen", "vipl-cap"], sockets=sockets, iommu="intel",
                        files={"in.index": at("in.index")}, devices=devices)
     guest.wait_for("guest is up", 60)
     ram = guest.ram()
@@ -149,10 +157,10 @@ def run_guest(case, name, memory):
 
 
 def p2p(case):
-    found = run_guest(case, "ram", ("ram", "ram"))
+    found = run_guest(case, "ram", ("ram", "ram"), two_cards(case))
     if found != COUNT:
         raise Failed("through main memory, %d of %d packets were found there" % (found, COUNT))
-    found = run_guest(case, "cmb", ("cmb:0000:00:07.0", "cmb:0000:00:08.0"))
+    found = run_guest(case, "cmb", ("cmb:0000:00:07.0", "cmb:0000:00:08.0"), one_card(case))
     if found != 0:
         raise Failed("%d of %d packets were in main memory" % (found, COUNT))
 
