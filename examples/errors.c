@@ -8,14 +8,12 @@
  *      library's.
  *
  * On a VI with a reliable level the second and the third end the connection: VipDisconnect(),
- * then connect again. VIPL_LOG=reason prints why, where the code does not say it all. The child
+ * then connect again. VIPL_LOG=reason prints why, where the code does not say it all. The client
  * is the peer that makes the mistakes.
  */
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <vipl/posix.h>
 
+#include "ends.h"
 #include "example.h"
 
 enum { SHORT = 8, LONG = 64 };
@@ -53,14 +51,14 @@ static void open_device(void)
     example_local_address(nic, "errors", &here);
 }
 
-static void connect_to_parent(void)
+static void connect_to_server(void)
 {
     VIP_VI_ATTRIBUTES theirs;
 
     example_must("connect", VipConnectRequest(vi, &here.net, &here.net, EXAMPLE_TIMEOUT, &theirs));
 }
 
-static void wait_for_child(void)
+static void wait_for_client(void)
 {
     union example_address remote;
     VIP_VI_ATTRIBUTES theirs;
@@ -70,19 +68,19 @@ static void wait_for_child(void)
     example_must("accept", VipConnectAccept(request, vi));
 }
 
-/* The child: sends more than the parent has room for; connects again, and ends without
+/* The client: sends more than the server has room for; connects again, and ends without
  * VipDisconnect(). */
-static void peer(void)
+static void client(void)
 {
     VIP_DESCRIPTOR *done;
 
-    connect_to_parent();
+    connect_to_server();
     example_describe(&shared.work, shared.bytes, LONG, memory);
     example_must("send", VipPostSend(vi, &shared.work, memory));
     (void)VipSendWait(vi, EXAMPLE_TIMEOUT, &done); /* the sender may get an error, too */
     example_must("disconnect", VipDisconnect(vi));
-    connect_to_parent();
-    _exit(0);
+    connect_to_server();
+    _Exit(0);
 }
 
 /* 1. The code says what; VipxExplainError() has a sentence. Expect the code that is given. */
@@ -121,7 +119,7 @@ static int reported(void)
     return code != VIP_ERROR_CONN_LOST;
 }
 
-static int parent(void)
+static int server(void)
 {
     VIP_NIC_HANDLE none;
     int failed =
@@ -129,31 +127,30 @@ static int parent(void)
 
     example_describe(&shared.work, shared.bytes, SHORT, memory);
     example_must("receive", VipPostRecv(vi, &shared.work, memory));
-    wait_for_child();
+    wait_for_client();
     failed += returned("destroy a VI that is connected", VipDestroyVi(vi), VIP_INVALID_STATE);
     failed += completed();
     example_must("disconnect", VipDisconnect(vi)); /* it can be connected again */
-    wait_for_child();
+    wait_for_client();
     failed += reported();
     example_must("disconnect", VipDisconnect(vi));
     return failed;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    pid_t child = fork();
+    enum end end = ends_begin(argc, argv);
     int failed;
-    int status = 0;
 
-    if (pipe(pipe_of_handler) != 0) {
+    if (system_pipe(pipe_of_handler) != 0) {
         perror("pipe");
         return 1;
     }
     open_device();
-    if (child == 0) {
-        peer();
+    if (end == CLIENT) {
+        client();
     }
-    failed = parent();
+    failed = server();
     example_must("close", VipCloseNic(nic));
-    return failed || wait(&status) != child || status != 0;
+    return failed || system_client_failed();
 }

@@ -9,7 +9,7 @@
 
 #include <vipl/vipl.h>
 
-enum { EXAMPLE_TIMEOUT = 5000 };
+enum { EXAMPLE_TIMEOUT = 30000 }; /* milliseconds: a user may start the two ends by hand */
 
 /* Room for an address of any device. */
 union example_address {

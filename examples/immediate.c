@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Immediate data: 32 bits that travel in the descriptor, beside a message's data or instead of
- * it. Here they say what a message is: the child sends texts of three kinds, and at last a
+ * it. Here they say what a message is: the client sends texts of three kinds, and at last a
  * message that has nothing but immediate data. (rdma_write.c shows them with an RDMA Write, which
  * the receiver would not notice otherwise.)
  */
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "ends.h"
 #include "example.h"
 
 enum { MESSAGES = 3, TEXT = 64 };
@@ -63,7 +61,7 @@ static void sender(void)
     send_text(KIND_END, NULL);
 }
 
-/* The parent: looks at the immediate data of each message first. Returns 0 if all came. */
+/* The server: looks at the immediate data of each message first. Returns 0 if all came. */
 static int receiver(void)
 {
     static const char *const names[] = {"?", "name", "place", "date"};
@@ -95,19 +93,18 @@ static int receiver(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    pid_t child = fork();
+    enum end end = ends_begin(argc, argv);
     int failed = 0;
-    int status = 0;
 
     open_device();
-    if (child == 0) {
+    if (end == CLIENT) {
         sender();
     } else {
         failed = receiver();
     }
     example_must("disconnect", VipDisconnect(vi));
     example_must("close", VipCloseNic(nic));
-    return failed || (child > 0 && (wait(&status) != child || status != 0));
+    return failed || system_client_failed();
 }

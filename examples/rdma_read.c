@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RDMA Read: the parent tells the child where a table is, once; the child reads rows of it when
- * it wants to. The parent's program has no part in a read: it makes no call and posts no
+ * RDMA Read: the server tells the client where a table is, once; the client reads rows of it when
+ * it wants to. The server's program has no part in a read: it makes no call and posts no
  * receive for it.
  */
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "ends.h"
 #include "example.h"
 
 enum { ROWS = 8 };
@@ -18,11 +16,11 @@ struct row {
 
 static struct {
     VIP_DESCRIPTOR work[2];
-    struct invitation { /* what the child must know of the parent's memory */
+    struct invitation { /* what the client must know of the server's memory */
         VIP_UINT64 address;
         VIP_MEM_HANDLE handle;
     } invitation;
-    struct row table[ROWS]; /* the parent's is full; the child has room for it */
+    struct row table[ROWS]; /* the server's is full; the client has room for it */
 } shared __attribute__((aligned(64)));
 
 static VIP_NIC_HANDLE nic;
@@ -48,7 +46,7 @@ static void open_device(void)
     example_local_address(nic, "rdma_read", &here);
 }
 
-/* The child: fetches one row from the parent's table into the same row of its own. */
+/* The client: fetches one row from the server's table into the same row of its own. */
 static void fetch(int row)
 {
     VIP_DESCRIPTOR *work = &shared.work[0];
@@ -78,7 +76,7 @@ static int reader(void)
     example_must("invitation", VipRecvWait(vi, EXAMPLE_TIMEOUT, &done));
     for (int row = ROWS - 1; row >= 0; row -= 3) {
         fetch(row);
-        printf("row %d of the parent's table: %u, %u\n", row, (unsigned)shared.table[row].number,
+        printf("row %d of the server's table: %u, %u\n", row, (unsigned)shared.table[row].number,
                (unsigned)shared.table[row].square);
         if (shared.table[row].square != (VIP_UINT32)(row * row)) {
             return 1;
@@ -91,7 +89,7 @@ static int reader(void)
     return 0;
 }
 
-/* The parent: fills the table, says where it is, and waits until the child has read enough. */
+/* The server: fills the table, says where it is, and waits until the client has read enough. */
 static void owner(void)
 {
     union example_address remote;
@@ -116,19 +114,18 @@ static void owner(void)
     example_must("end", VipRecvWait(vi, EXAMPLE_TIMEOUT, &done)); /* all reads are made meanwhile */
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    pid_t child = fork();
+    enum end end = ends_begin(argc, argv);
     int failed = 0;
-    int status = 0;
 
     open_device();
-    if (child == 0) {
+    if (end == CLIENT) {
         failed = reader();
     } else {
         owner();
     }
     example_must("disconnect", VipDisconnect(vi));
     example_must("close", VipCloseNic(nic));
-    return failed || (child > 0 && (wait(&status) != child || status != 0));
+    return failed || system_client_failed();
 }

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RDMA Write: the parent tells the child where its memory is; the child writes there, without any
- * call of the parent, and the last write carries immediate data, which completes a receive of the
- * parent's.
+ * RDMA Write: the server tells the client where its memory is; the client writes there, without any
+ * call of the server, and the last write carries immediate data, which completes a receive of the
+ * server's.
  */
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "ends.h"
 #include "example.h"
 
 enum { LINES = 4, LINE = 64 };
 
 static struct {
     VIP_DESCRIPTOR work[2]; /* one receives, one sends */
-    struct invitation {     /* what the child must know of the parent's memory */
+    struct invitation {     /* what the client must know of the server's memory */
         VIP_UINT64 address;
         VIP_MEM_HANDLE handle;
     } invitation;
-    char lines[LINES][LINE]; /* the child writes into those of the parent */
+    char lines[LINES][LINE]; /* the client writes into those of the server */
 } shared __attribute__((aligned(64)));
 
 static VIP_NIC_HANDLE nic;
@@ -36,7 +34,7 @@ static void open_device(void)
     example_local_address(nic, "rdma_write", &here);
 }
 
-/* The child: takes the invitation, then writes line after line. */
+/* The client: takes the invitation, then writes line after line. */
 static void writer(void)
 {
     VIP_VI_ATTRIBUTES theirs;
@@ -67,7 +65,7 @@ static void writer(void)
     }
 }
 
-/* The parent: invites, and waits for the immediate data. */
+/* The server: invites, and waits for the immediate data. */
 static void reader(void)
 {
     union example_address remote;
@@ -92,18 +90,17 @@ static void reader(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    pid_t child = fork();
-    int status = 0;
+    enum end end = ends_begin(argc, argv);
 
     open_device();
-    if (child == 0) {
+    if (end == CLIENT) {
         writer();
     } else {
         reader();
     }
     example_must("disconnect", VipDisconnect(vi));
     example_must("close", VipCloseNic(nic));
-    return child > 0 && (wait(&status) != child || status != 0);
+    return system_client_failed();
 }
