@@ -124,7 +124,7 @@ static void give_up_for_fork(struct sock_conn *conn, void *unused)
 
 void sock_handshake_before_fork(void)
 {
-    sock_handshakes_each(give_up_for_fork, NULL);
+    sock_handshakes_all(give_up_for_fork, NULL);
 }
 
 void sock_handshake_pay(struct sock_conn *conn)

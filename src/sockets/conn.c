@@ -159,6 +159,7 @@ void sock_conn_forked(struct sock_conn *conn)
     vipl_mutex_init(&conn->lock, VIPL_RANK_SOCK_CONN);
     vipl_list_init(&conn->hooks);
     vipl_list_init(&conn->link);
+    conn->joins = false; /* the child counts from 0 */
     if (conn->stream != NULL) {
         vipl_stream_abandon(conn->stream);
         conn->stream = NULL;

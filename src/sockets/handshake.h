@@ -51,5 +51,7 @@ unsigned sock_pending_joining(struct sock_conn *conns[SOCK_MOST_JOINING]);
  * it meanwhile, and the next time for the next ones. No lock is held. A thread that waits for one
  * brings them all forward, because it may be the only one of the process. */
 void sock_handshakes_each(void (*each)(struct sock_conn *conn, void *arg), void *arg);
+/* The same for all that have begun when it is called. */
+void sock_handshakes_all(void (*each)(struct sock_conn *conn, void *arg), void *arg);
 
 #endif

@@ -82,13 +82,38 @@ static unsigned take_turns(struct sock_conn *conns[SOCK_LOOKED_AT])
     return count;
 }
 
-void sock_handshakes_each(void (*each)(struct sock_conn *conn, void *arg), void *arg)
+static unsigned call_each(void (*each)(struct sock_conn *conn, void *arg), void *arg)
 {
     struct sock_conn *some[SOCK_LOOKED_AT];
     unsigned count = take_turns(some);
     for (unsigned i = 0; i < count; i++) {
         each(some[i], arg);
         sock_conn_put(some[i]);
+    }
+    return count;
+}
+
+void sock_handshakes_each(void (*each)(struct sock_conn *conn, void *arg), void *arg)
+{
+    (void)call_each(each, arg);
+}
+
+static unsigned count_rounds(void)
+{
+    unsigned count = 0;
+    vipl_mutex_lock(&list_lock);
+    for (const struct vipl_list *l = handshakes.next; l != &handshakes; l = l->next) {
+        count++;
+    }
+    vipl_mutex_unlock(&list_lock);
+    return count / SOCK_LOOKED_AT + 1;
+}
+
+void sock_handshakes_all(void (*each)(struct sock_conn *conn, void *arg), void *arg)
+{
+    unsigned rounds = count_rounds();
+    while (rounds > 0 && call_each(each, arg) == SOCK_LOOKED_AT) {
+        rounds--;
     }
 }
 

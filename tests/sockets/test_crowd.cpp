@@ -22,7 +22,7 @@ void serve_backwards(const Listener &listener)
     while (left.size() < kCrowd) {
         left.push_back(listener.accept());
     }
-    while (!left.empty()) {
+    for (unsigned turn = 0; !left.empty(); vipl_test::give_way(turn++)) {
         for (size_t i = left.size(); i-- > 0;) {
             char byte;
             const ssize_t n = recv(left[i], &byte, 1, MSG_DONTWAIT);
@@ -59,6 +59,30 @@ TEST_CASE("a crowd of connections, of which each end begins with other ones, is 
     Listener listener;
     must(listen(listener.fd, kCrowd) == 0, "listen");
     CHECK(in_child([&] { ask_forwards(listener); }, [&] { serve_backwards(listener); }) == 0);
+}
+
+TEST_CASE("connections that are being made when the process forks are the child's, too, however many")
+{
+    constexpr size_t kMany = 100;
+    Listener listener;
+    must(listen(listener.fd, kMany) == 0, "listen");
+    std::vector<Fd> clients;
+    while (clients.size() < kMany) {
+        clients.push_back(listener.connect());
+    }
+    const int status = in_child(
+        [&] {
+            for (const Fd &client : clients) {
+                send_all(client, "child");
+            }
+        },
+        [&] {
+            for (size_t i = 0; i < kMany; ++i) {
+                const Fd server = listener.accept();
+                CHECK(receive(server, 5) == "child");
+            }
+        });
+    CHECK(status == 0);
 }
 
 TEST_CASE("a client that comes while many VIs are being connected waits until there is a place", "[hostile]")
