@@ -23,7 +23,7 @@ struct rnic_protocol {
     int (*open)(struct vipl_framer *channel, int fd);
     /*
      * Receives one message and executes it. `in_card`: the card is waiting for this program's
-     * memory; then every request that changes the card waits. Returns 0: done. EAGAIN: there is no
+     * memory, or another one's; then every request that changes the card waits. Returns 0: done. EAGAIN: there is no
      * message. EBUSY: the request waits until the card has finished, and is taken again by the next
      * call. Any other value: the connection is over.
      */
