@@ -23,9 +23,9 @@ struct rnic_protocol {
     int (*open)(struct vipl_framer *channel, int fd);
     /*
      * Receives one message and executes it. `in_card`: the card is waiting for this program's
-     * memory, or another one's; then every request that changes the card waits. Returns 0: done. EAGAIN: there is no
-     * message. EBUSY: the request waits until the card has finished, and is taken again by the next
-     * call. Any other value: the connection is over.
+     * memory, or another one's; then every request that changes the card waits. Returns 0: done.
+     * EAGAIN: there is no message. EBUSY: the request waits until the card has finished, and is
+     * taken again by the next call. Any other value: the connection is over.
      */
     int (*serve)(struct rnic_function *function, bool in_card);
     /* Executes what serve() has set aside, if anything; the card is not waiting. May be NULL. */
