@@ -49,7 +49,7 @@ void sock_epoll_clear(struct sock_epoll *set, int fd)
     vipl_store_relaxed(&set->kernel, (uint32_t)fd);
     set->generation = vipl_fork_generation();
     set->own = -1;
-    set->by_fd = NULL;
+    set->rows = NULL;
     set->room = 0;
     set->watched = set->moved = set->has_own = set->has_members = set->series = 0;
     set->nic = set->joins = NULL;
@@ -164,6 +164,7 @@ static void set_moved(struct sock_file *file, int fd, int other)
 static void set_freed(struct sock_file *file)
 {
     struct sock_epoll *set = VIPL_CONTAINER(file, struct sock_epoll, file);
+    int cancel = vipl_cancel_off(); /* of any thread that has used the set */
     if (set->own >= 0 && set->generation == vipl_fork_generation()) {
         struct vipl_pollset own = {.fd = set->own};
         vipl_store_relaxed(&set->has_own, 0);
@@ -174,6 +175,7 @@ static void set_freed(struct sock_file *file)
     vipl_list_remove(&set->link);
     vipl_mutex_unlock(&all_lock);
     vipl_pool_put(&sets, set);
+    vipl_cancel_restore(cancel);
 }
 
 const struct sock_file_kind sock_epoll_kind = {set_closed, set_moved, set_freed};

@@ -32,19 +32,19 @@
 #include "sockets/table.h"
 
 enum sock_place {
-    SOCK_IN_KERNEL,    /* the program's set has it */
+    SOCK_IN_KERNEL,    /* the program's set has it: a set that is a member */
     SOCK_IN_HANDSHAKE, /* the library's set has it */
     SOCK_IN_LIBRARY,   /* no set has it: moved, or lost */
     SOCK_DISARMED      /* no set has it: with TCP, and EPOLLONESHOT has reported it before that */
 };
 
-/* A member of a set. Guarded by the set's lock unless it says otherwise. */
+/* A member of a set that is not the kernel's alone. Guarded by the set's lock unless it says
+ * otherwise. */
 struct sock_entry {
     struct sock_entry *next; /* of the same descriptor */
     struct sock_epoll *set;  /* constant */
-    /* With a reference: the connection, or a set that is a member; NULL: the kernel's alone */
-    struct sock_file *file;
-    int fd; /* constant */
+    struct sock_file *file;  /* constant, with a reference: the connection, or a set */
+    int fd;                  /* constant */
     uint32_t events;
     epoll_data_t data;
     enum sock_place place;
@@ -65,6 +65,16 @@ struct sock_entry {
     bool hooked;
 };
 
+/* What a set has by a descriptor; guarded by the set's lock. */
+struct sock_epoll_row {
+    struct sock_entry *first;
+    /* Of a descriptor that is the kernel's alone: what the program's set has it for, in case it
+     * becomes a connection. */
+    epoll_data_t data;
+    uint32_t events;
+    bool is_recorded;
+};
+
 struct sock_epoll {
     struct sock_file file;
     struct vipl_list link;        /* all sets, guarded by their lock (epoll.c); in the pool: free */
@@ -74,8 +84,8 @@ struct sock_epoll {
     uint32_t kernel;              /* atomic: a descriptor of the program's set; -1: all are closed */
     int own;                      /* the library's set; -1: not made */
     struct vipl_waker waker;      /* in the library's set */
-    struct sock_entry **by_fd;    /* the first entry of each descriptor */
-    unsigned room;                /* of by_fd */
+    struct sock_epoll_row *rows;  /* one for each descriptor */
+    unsigned room;                /* for rows */
     uint32_t serial;              /* of the last entry */
     /* atomic: entries of connections that are not the kernel's. Grows before the ready lock is
      * taken to wake the sleepers: a thread that becomes a sleeper and then finds none is woken. */
@@ -124,23 +134,33 @@ int sock_epoll_make_own(struct sock_epoll *set);
 
 /* --- members (epoll_entry.c); the set's lock is held --- */
 
-/* Makes an entry, with a reference to the file, if there is one. NULL: no memory. */
+/* epoll_ctl() for the program's set, and for a descriptor that is the kernel's alone. Returns 0 or
+ * an errno value. */
+int sock_epoll_kernel_ctl(struct sock_epoll *set, int operation, int fd, struct epoll_event *event);
+/* Records what the program's set has a descriptor for; NULL: it does not have the descriptor. */
+void sock_epoll_record(struct sock_epoll *set, int fd, const struct epoll_event *event);
+/* Returns whether the program's set has the descriptor, as far as that is recorded, and for what. */
+bool sock_epoll_recorded(const struct sock_epoll *set, int fd, struct epoll_event *event);
+
+/* Makes an entry, with a reference to the file. NULL: no memory. */
 struct sock_entry *sock_entry_new(struct sock_epoll *set, int fd, struct sock_file *file,
                                   const struct epoll_event *event);
-/* Finds the entry of a descriptor and what it stands for; NULL: there is none. */
+/* Finds the entry of a descriptor and of what it stands for; NULL: there is none. */
 struct sock_entry *sock_entry_find(struct sock_epoll *set, int fd, const struct sock_file *file);
 /* Finds the entry that the library's set has reported; NULL: it is gone. */
 struct sock_entry *sock_entry_of_key(struct sock_epoll *set, uint64_t key);
 /* Forgets an entry that no set of the kernel's has any more, or ever had; all entries. */
 void sock_entry_forget(struct sock_entry *entry);
 void sock_entries_forget(struct sock_epoll *set);
-/* The connection of an entry; NULL: the entry is the kernel's, or a set. */
+/* The connection of an entry; NULL: the entry is a set. */
 struct sock_conn *sock_entry_conn(const struct sock_entry *entry);
 /* Where a connection in that state is watched. */
 enum sock_place sock_entry_place_for(enum sock_state state);
-/* Has the new entry of a connection watched. Returns 0 or an errno value. */
+/* Has the new entry of a connection watched. The entry is forgotten if that fails, or if the
+ * connection is the kernel's by now. Returns 0 or an errno value. */
 int sock_entry_place(struct sock_entry *entry, struct sock_conn *conn);
-/* The program has modified the entry of a connection. Returns 0 or an errno value. */
+/* The program has modified the entry of a connection, which is forgotten if the connection is the
+ * kernel's by now. Returns 0 or an errno value. */
 int sock_entry_rearm(struct sock_entry *entry, const struct epoll_event *event);
 /* Takes the entry out of the set of the kernel's that it is in. */
 void sock_entry_leave_kernel(struct sock_entry *entry);

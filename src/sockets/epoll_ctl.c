@@ -8,28 +8,24 @@
 
 #include "sockets/wait.h"
 
-/* What is recorded of a descriptor that the kernel's set has, in case it becomes a connection. */
-static int control_kernels(struct sock_epoll *set, int operation, int fd, struct sock_file *file,
-                           struct epoll_event *event)
+/* A set as a member: the program's set has it, and the library knows of it. */
+static int control_set(struct sock_epoll *set, int operation, int fd, struct sock_file *member,
+                       struct epoll_event *event)
 {
-    int rc = epoll_ctl(sock_epoll_kernel(set), operation, fd, event);
-    if (rc != 0) {
+    if (epoll_ctl(sock_epoll_kernel(set), operation, fd, event) != 0) {
         return errno;
     }
-    struct sock_entry *entry = sock_entry_find(set, fd, file);
-    if (operation == EPOLL_CTL_DEL || (operation == EPOLL_CTL_ADD && entry != NULL)) {
-        if (entry != NULL) { /* of an earlier file, for ADD */
-            sock_entry_forget(entry);
-        }
-        entry = NULL;
+    struct sock_entry *entry = sock_entry_find(set, fd, member);
+    if (entry != NULL && operation != EPOLL_CTL_MOD) { /* for ADD: of an earlier descriptor */
+        sock_entry_forget(entry);
     }
     if (operation == EPOLL_CTL_ADD) {
-        entry = sock_entry_new(set, fd, file, event);
-        if (entry != NULL && file != NULL) {
+        entry = sock_entry_new(set, fd, member, event);
+        if (entry != NULL) {
             vipl_list_append(&set->members, &entry->member_link);
             vipl_fetch_add(&set->has_members, 1);
         }
-    } else if (entry != NULL) {
+    } else if (operation == EPOLL_CTL_MOD && entry != NULL) {
         entry->events = event->events;
         entry->data = event->data;
     }
@@ -57,11 +53,7 @@ static int add_conn(struct sock_epoll *set, int fd, struct sock_conn *conn, cons
         return ENOMEM;
     }
     vipl_fetch_add(&set->watched, 1);
-    error = sock_entry_place(entry, conn);
-    if (error != 0) {
-        sock_entry_forget(entry);
-    }
-    return error;
+    return sock_entry_place(entry, conn);
 }
 
 static int control_conn(struct sock_epoll *set, int operation, int fd, struct sock_conn *conn,
@@ -115,13 +107,29 @@ static int control_locked(struct sock_epoll *set, int operation, int fd, struct 
         error = control_conn(set, operation, fd, conn, event);
     } else if (conn == NULL && file != NULL && file != &set->file) {
         watch_set(file);
-        error = control_kernels(set, operation, fd, file, event);
+        error = control_set(set, operation, fd, file, event);
     } else {
-        error = control_kernels(set, operation, fd, NULL, event);
+        error = sock_epoll_kernel_ctl(set, operation, fd, event);
     }
     if (file != NULL) {
         sock_file_put(file);
     }
+    return error;
+}
+
+/* Programs change what they wait for with most of their calls: what is the kernel's alone takes a
+ * short way. */
+static bool is_kernels_alone(const struct sock_epoll *set, int fd)
+{
+    return set->generation == vipl_fork_generation() && sock_file_peek(fd) == NULL;
+}
+
+static int control_any(struct sock_epoll *set, int operation, int fd, struct epoll_event *event)
+{
+    int cancel = vipl_cancel_off();
+    sock_epoll_renew_locked(set);
+    int error = control_locked(set, operation, fd, event);
+    vipl_cancel_restore(cancel);
     return error;
 }
 
@@ -131,13 +139,11 @@ int sock_epoll_ctl(int fd_of_set, int operation, int fd, struct epoll_event *eve
     if (set == NULL) {
         return epoll_ctl(fd_of_set, operation, fd, event);
     }
-    int cancel = vipl_cancel_off();
-    vipl_mutex_lock(&set->lock);
-    sock_epoll_renew_locked(set);
-    int error = control_locked(set, operation, fd, event);
+    vipl_mutex_lock(&set->lock); /* under which sock_epoll_adopt() comes after the table has a file */
+    int error = is_kernels_alone(set, fd) ? sock_epoll_kernel_ctl(set, operation, fd, event)
+                                          : control_any(set, operation, fd, event);
     vipl_mutex_unlock(&set->lock);
     sock_file_put(&set->file);
-    vipl_cancel_restore(cancel);
     errno = error != 0 ? error : errno;
     return error == 0 ? 0 : -1;
 }
@@ -146,15 +152,15 @@ int sock_epoll_ctl(int fd_of_set, int operation, int fd, struct epoll_event *eve
 
 static void adopt_locked(struct sock_epoll *set, int fd, struct sock_conn *conn)
 {
-    struct sock_entry *entry = sock_entry_find(set, fd, NULL);
-    if (entry == NULL || set->generation != vipl_fork_generation()) {
+    struct epoll_event event;
+    if (set->generation != vipl_fork_generation() || !sock_epoll_recorded(set, fd, &event)) {
         return;
     }
-    struct epoll_event event = {.events = entry->events, .data = entry->data};
-    bool is_there = epoll_ctl(sock_epoll_kernel(set), EPOLL_CTL_DEL, fd, NULL) == 0;
-    sock_entry_forget(entry); /* else it was of an earlier file */
-    if (is_there && add_conn(set, fd, conn, &event) != 0) {
-        (void)control_kernels(set, EPOLL_CTL_ADD, fd, NULL, &event);
+    int error = sock_epoll_kernel_ctl(set, EPOLL_CTL_DEL, fd, NULL);
+    if (error != 0) { /* the record was of an earlier file */
+        sock_epoll_record(set, fd, NULL);
+    } else if (add_conn(set, fd, conn, &event) != 0) {
+        (void)sock_epoll_kernel_ctl(set, EPOLL_CTL_ADD, fd, &event);
     }
 }
 
@@ -169,77 +175,90 @@ void sock_epoll_adopt(int fd, struct sock_conn *conn)
 
 /* --- fork --- */
 
-/* Whether the set of the parent has the member that is recorded: a descriptor that was closed has
- * left the set without a call, and may be another file's now. What is no member enters the set for
- * a moment, for no events; what a wait of the parent's finds of it meanwhile has the library's key,
- * and is left out. */
-static bool is_member(int kernel, const struct sock_entry *entry)
+/* Whether the set of the parent has the descriptor as a member: one that was closed has left the set
+ * without a call, and may be another file's now. What is no member enters the set for a moment, for
+ * no events; what a wait of the parent's finds of it meanwhile has the library's key, and is left
+ * out. */
+static bool is_member(int kernel, int fd)
 {
     struct epoll_event event = {.data.u64 = sock_epoll_key()};
-    if (entry->place != SOCK_IN_KERNEL) {
-        return true; /* its file is known, and leaves the set when it is closed */
-    }
-    if (epoll_ctl(kernel, EPOLL_CTL_ADD, entry->fd, &event) == 0) {
-        epoll_ctl(kernel, EPOLL_CTL_DEL, entry->fd, NULL);
+    if (epoll_ctl(kernel, EPOLL_CTL_ADD, fd, &event) == 0) {
+        epoll_ctl(kernel, EPOLL_CTL_DEL, fd, NULL);
         return false;
     }
     return errno != EBADF && errno != EPERM;
 }
 
-/* The entries of a set of the parent, without those whose descriptor has been closed. */
+static void free_entry(struct sock_entry *entry)
+{
+    sock_file_put(entry->file);
+    vipl_free(entry);
+}
+
+/* The members of a set of the parent, without those whose descriptor has been closed. A connection
+ * has left the set when it was closed. */
 static void drop_closed(struct sock_epoll *set, int kernel)
 {
     for (unsigned i = 0; i < set->room; i++) {
-        for (struct sock_entry **at = &set->by_fd[i]; *at != NULL;) {
+        struct sock_epoll_row *row = &set->rows[i];
+        row->is_recorded = row->is_recorded && is_member(kernel, (int)i);
+        for (struct sock_entry **at = &row->first; *at != NULL;) {
             struct sock_entry *entry = *at;
-            if (is_member(kernel, entry)) {
+            if (entry->place != SOCK_IN_KERNEL || is_member(kernel, (int)i)) {
                 at = &entry->next;
                 continue;
             }
             *at = entry->next;
-            if (entry->file != NULL) {
-                sock_file_put(entry->file);
-            }
-            vipl_free(entry);
+            free_entry(entry);
         }
     }
 }
 
 /* Makes a set of the kernel's that is this process's alone, in place of the one that it shares with
  * its parent, in which the parent's library has a member. */
+static void leave_shared(struct sock_epoll *set, int kernel)
+{
+    drop_closed(set, kernel);
+    int made = epoll_create1(0);
+    if (made >= 0) {
+        (void)dup3(made, kernel, (fcntl(kernel, F_GETFD) & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);
+        close(made);
+    }
+}
+
+/* The set gets a member that it had in the parent. */
+static void have_again(struct sock_epoll *set, int fd, uint32_t events, epoll_data_t data, bool was_shared)
+{
+    struct epoll_event event = {.events = events, .data = data};
+    if (was_shared) {
+        (void)control_locked(set, EPOLL_CTL_ADD, fd, &event); /* or the descriptor is closed */
+    } else {
+        sock_epoll_record(set, fd, &event);
+    }
+}
+
 void sock_epoll_renew_locked(struct sock_epoll *set)
 {
     if (set->generation == vipl_fork_generation()) {
         return;
     }
-    struct sock_entry **by_fd = set->by_fd;
+    struct sock_epoll_row *rows = set->rows;
     unsigned room = set->room;
     bool was_shared = set->own >= 0;
     int kernel = sock_epoll_kernel(set);
     if (was_shared) {
-        drop_closed(set, kernel);
-    }
-    int made = was_shared ? epoll_create1(0) : -1;
-    if (made >= 0) {
-        (void)dup3(made, kernel, (fcntl(kernel, F_GETFD) & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);
-        close(made);
+        leave_shared(set, kernel);
     }
     sock_epoll_clear(set, kernel);
     for (unsigned i = 0; i < room; i++) {
-        for (struct sock_entry *entry = by_fd[i], *next; entry != NULL; entry = next) {
-            struct epoll_event event = {.events = entry->disarmed ? EPOLLONESHOT : entry->events,
-                                        .data = entry->data};
+        if (rows[i].is_recorded) {
+            have_again(set, (int)i, rows[i].events, rows[i].data, was_shared);
+        }
+        for (struct sock_entry *entry = rows[i].first, *next; entry != NULL; entry = next) {
             next = entry->next;
-            if (was_shared) {
-                (void)control_locked(set, EPOLL_CTL_ADD, entry->fd, &event); /* or it is closed */
-            } else {
-                (void)sock_entry_new(set, entry->fd, NULL, &event);
-            }
-            if (entry->file != NULL) {
-                sock_file_put(entry->file);
-            }
-            vipl_free(entry);
+            have_again(set, (int)i, entry->disarmed ? EPOLLONESHOT : entry->events, entry->data, was_shared);
+            free_entry(entry);
         }
     }
-    vipl_free(by_fd);
+    vipl_free(rows);
 }

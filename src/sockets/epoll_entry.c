@@ -21,10 +21,20 @@ static uint64_t key_of(const struct sock_entry *entry)
     return (uint64_t)entry->serial << 32 | (uint32_t)entry->fd;
 }
 
+static struct sock_epoll_row *row_of(const struct sock_epoll *set, int fd)
+{
+    return (unsigned)fd < set->room ? &set->rows[fd] : NULL;
+}
+
+static struct sock_entry *first_of(const struct sock_epoll *set, int fd)
+{
+    const struct sock_epoll_row *row = row_of(set, fd);
+    return row == NULL ? NULL : row->first;
+}
+
 struct sock_entry *sock_entry_of_key(struct sock_epoll *set, uint64_t key)
 {
-    unsigned fd = (unsigned)(key & 0xFFFFFFFFu);
-    struct sock_entry *entry = fd < set->room ? set->by_fd[fd] : NULL;
+    struct sock_entry *entry = first_of(set, (int)(uint32_t)key);
     while (entry != NULL && key_of(entry) != key) {
         entry = entry->next;
     }
@@ -33,34 +43,72 @@ struct sock_entry *sock_entry_of_key(struct sock_epoll *set, uint64_t key)
 
 struct sock_entry *sock_entry_find(struct sock_epoll *set, int fd, const struct sock_file *file)
 {
-    struct sock_entry *entry = (unsigned)fd < set->room ? set->by_fd[fd] : NULL;
+    struct sock_entry *entry = first_of(set, fd);
     while (entry != NULL && entry->file != file) {
         entry = entry->next;
     }
     return entry;
 }
 
-static bool make_entry_room(struct sock_epoll *set, int fd)
+/* Returns the row of a descriptor; NULL: there is no memory for it. */
+static struct sock_epoll_row *make_row(struct sock_epoll *set, int fd)
 {
     if ((unsigned)fd < set->room) {
-        return true;
+        return &set->rows[fd];
     }
     unsigned room = set->room == 0 ? FIRST_ROOM : set->room;
     while (room <= (unsigned)fd) {
         room *= 2;
     }
-    struct sock_entry **by_fd = vipl_zalloc(room * sizeof(struct sock_entry *));
-    if (by_fd == NULL) {
-        return false;
+    struct sock_epoll_row *rows = vipl_zalloc(room * sizeof(*rows));
+    if (rows == NULL) {
+        return NULL;
     }
     if (set->room > 0) {
-        memcpy(by_fd, set->by_fd, set->room * sizeof(struct sock_entry *));
+        memcpy(rows, set->rows, set->room * sizeof(*rows));
     }
-    vipl_free(set->by_fd);
-    set->by_fd = by_fd;
+    vipl_free(set->rows);
+    set->rows = rows;
     set->room = room;
+    return &rows[fd];
+}
+
+/* --- descriptors that are the kernel's alone --- */
+
+void sock_epoll_record(struct sock_epoll *set, int fd, const struct epoll_event *event)
+{
+    struct sock_epoll_row *row = event == NULL ? row_of(set, fd) : make_row(set, fd);
+    if (row == NULL) {
+        return;
+    }
+    row->is_recorded = event != NULL;
+    if (event != NULL) {
+        row->events = event->events;
+        row->data = event->data;
+    }
+}
+
+bool sock_epoll_recorded(const struct sock_epoll *set, int fd, struct epoll_event *event)
+{
+    const struct sock_epoll_row *row = row_of(set, fd);
+    if (row == NULL || !row->is_recorded) {
+        return false;
+    }
+    event->events = row->events;
+    event->data = row->data;
     return true;
 }
+
+int sock_epoll_kernel_ctl(struct sock_epoll *set, int operation, int fd, struct epoll_event *event)
+{
+    if (epoll_ctl(sock_epoll_kernel(set), operation, fd, event) != 0) {
+        return errno;
+    }
+    sock_epoll_record(set, fd, operation == EPOLL_CTL_DEL ? NULL : event);
+    return 0;
+}
+
+/* --- entries --- */
 
 static void stream_has_news(struct vipl_stream_watch *watch)
 {
@@ -75,15 +123,14 @@ static void connection_has_changed(struct sock_hook *hook)
 struct sock_entry *sock_entry_new(struct sock_epoll *set, int fd, struct sock_file *file,
                                   const struct epoll_event *event)
 {
-    struct sock_entry *entry = make_entry_room(set, fd) ? vipl_zalloc(sizeof(*entry)) : NULL;
+    struct sock_epoll_row *row = make_row(set, fd);
+    struct sock_entry *entry = row != NULL ? vipl_zalloc(sizeof(*entry)) : NULL;
     if (entry == NULL) {
         return NULL;
     }
     entry->set = set;
     entry->file = file;
-    if (file != NULL) {
-        sock_file_get(file);
-    }
+    sock_file_get(file);
     entry->fd = fd;
     entry->events = event->events;
     entry->data = event->data;
@@ -96,8 +143,8 @@ struct sock_entry *sock_entry_new(struct sock_epoll *set, int fd, struct sock_fi
     vipl_list_init(&entry->hook.link);
     entry->watch.notify = stream_has_news;
     entry->hook.changed = connection_has_changed;
-    entry->next = set->by_fd[fd];
-    set->by_fd[fd] = entry;
+    entry->next = row->first;
+    row->first = entry;
     return entry;
 }
 
@@ -105,9 +152,7 @@ struct sock_entry *sock_entry_new(struct sock_epoll *set, int fd, struct sock_fi
 
 struct sock_conn *sock_entry_conn(const struct sock_entry *entry)
 {
-    return entry->file != NULL && entry->file->kind == &sock_conn_kind
-               ? VIPL_CONTAINER(entry->file, struct sock_conn, file)
-               : NULL;
+    return entry->file->kind == &sock_conn_kind ? VIPL_CONTAINER(entry->file, struct sock_conn, file) : NULL;
 }
 
 void sock_entry_expect(struct sock_entry *entry, short events)
@@ -148,16 +193,7 @@ void sock_entry_leave_kernel(struct sock_entry *entry)
 {
     if (entry->place == SOCK_IN_HANDSHAKE) {
         (void)epoll_ctl(entry->set->own, EPOLL_CTL_DEL, entry->fd, NULL); /* or it is closed */
-    } else if (entry->place == SOCK_IN_KERNEL) {
-        (void)epoll_ctl(sock_epoll_kernel(entry->set), EPOLL_CTL_DEL, entry->fd, NULL);
     }
-}
-
-static int enter_kernel(struct sock_entry *entry)
-{
-    struct epoll_event event = {.events = entry->events, .data = entry->data};
-    entry->place = SOCK_IN_KERNEL;
-    return epoll_ctl(sock_epoll_kernel(entry->set), EPOLL_CTL_ADD, entry->fd, &event) == 0 ? 0 : errno;
 }
 
 static int enter_handshake(struct sock_entry *entry)
@@ -194,49 +230,39 @@ static void enter_library(struct sock_entry *entry, struct sock_conn *conn, enum
 void sock_entry_forget(struct sock_entry *entry)
 {
     struct sock_epoll *set = entry->set;
-    struct sock_entry **at = &set->by_fd[entry->fd];
+    struct sock_entry **at = &set->rows[entry->fd].first;
     while (*at != entry) {
         at = &(*at)->next;
     }
     *at = entry->next;
     leave_library(entry);
-    if (entry->file != NULL) {
-        bool is_set = entry->file->kind == &sock_epoll_kind;
-        vipl_fetch_add(is_set ? &set->has_members : &set->watched, UINT32_MAX);
-        sock_file_put(entry->file);
-    }
+    bool is_set = entry->file->kind == &sock_epoll_kind;
+    vipl_fetch_add(is_set ? &set->has_members : &set->watched, UINT32_MAX);
+    sock_file_put(entry->file);
     vipl_free(entry);
 }
 
 void sock_entries_forget(struct sock_epoll *set)
 {
     for (unsigned i = 0; i < set->room; i++) {
-        while (set->by_fd[i] != NULL) {
-            sock_entry_forget(set->by_fd[i]);
+        while (set->rows[i].first != NULL) {
+            sock_entry_forget(set->rows[i].first);
         }
     }
-    vipl_free(set->by_fd);
-    set->by_fd = NULL;
+    vipl_free(set->rows);
+    set->rows = NULL;
     set->room = 0;
 }
 
-/* The connection stays with TCP: the program's set has it from now on. What the kernel's set had by
- * that number before was of an earlier file. */
+/* The connection stays with TCP: the program's set has it from now on. The entry is forgotten. */
 static int become_kernels(struct sock_entry *entry)
 {
-    struct sock_file *file = entry->file;
-    struct sock_entry *earlier = sock_entry_find(entry->set, entry->fd, NULL);
-    if (earlier != NULL) {
-        sock_entry_forget(earlier);
-    }
-    leave_library(entry);
-    if (entry->place == SOCK_IN_HANDSHAKE) {
-        (void)epoll_ctl(entry->set->own, EPOLL_CTL_DEL, entry->fd, NULL);
-    }
-    entry->file = NULL;
-    vipl_fetch_add(&entry->set->watched, UINT32_MAX);
-    sock_file_put(file);
-    return enter_kernel(entry);
+    struct sock_epoll *set = entry->set;
+    struct epoll_event event = {.events = entry->events, .data = entry->data};
+    int fd = entry->fd;
+    sock_entry_leave_kernel(entry);
+    sock_entry_forget(entry);
+    return sock_epoll_kernel_ctl(set, EPOLL_CTL_ADD, fd, &event);
 }
 
 enum sock_place sock_entry_place_for(enum sock_state state)
@@ -272,7 +298,11 @@ int sock_entry_place(struct sock_entry *entry, struct sock_conn *conn)
         break;
     case SOCK_IN_HANDSHAKE:
         error = enter_handshake(entry);
-        sock_epoll_wake_others(entry->set); /* a thread that sleeps has to look at it */
+        if (error != 0) {
+            sock_entry_forget(entry);
+        } else {
+            sock_epoll_wake_others(entry->set); /* a thread that sleeps has to look at it */
+        }
         break;
     case SOCK_IN_LIBRARY:
         enter_library(entry, conn, state);
@@ -321,7 +351,7 @@ static void place_again(struct sock_entry *entry)
 
 void sock_epoll_sweep_locked(struct sock_epoll *set)
 {
-    for (;;) {
+    while (vipl_load_relaxed(&set->watched) != 0) { /* which changes under the set's lock */
         vipl_mutex_lock(&set->ready_lock);
         struct vipl_list *link = vipl_list_take(&set->changed);
         vipl_mutex_unlock(&set->ready_lock);
