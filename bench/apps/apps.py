@@ -3,11 +3,11 @@
 """Programs that nobody here wrote, over TCP, over Unix sockets and over VIPL by vipl-run: requests per second, in turns, medians over rounds. And
 calls of omniORB.
 
-    apps.py BUILD [--rounds N] [--seconds S] [--only PART-OF-A-TITLE] [--ways WAY,...] [--record [--to FOLDER] [--plots PYTHON]]
+    apps.py BUILD [--rounds N] [--seconds S] [--only PART-OF-A-TITLE] [--ways 'WAY;...'] [--record [--to FOLDER] [--plots PYTHON]]
     apps.py BUILD --report-only [--record ...]
 
-BUILD is a release build; the raw rows are in BUILD/bench-apps.jsonl. Ways: TCP, Unix, VIPL, "client alone" and "server alone" (under vipl-run, while
-the other end is a plain program). "omniORB" is the title of the calls. --record writes the section of docs/use/performance.md.
+BUILD is a release build; the raw rows are in BUILD/bench-apps.jsonl. Ways: TCP, Unix, VIPL, "VIPL, polling" (VIPL_SPIN_US=50 at both ends), "client
+alone" and "server alone" (under vipl-run, while the other end is a plain program); separated by semicolons. "omniORB" is the title of the calls. --record writes the section of docs/use/performance.md.
 """
 import argparse
 import ctypes
@@ -24,7 +24,7 @@ import report
 import section
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ALL_WAYS = (loads.TCP, loads.UNIX, loads.VIPL, loads.CLIENT, loads.SERVER)
+ALL_WAYS = (loads.TCP, loads.UNIX, loads.VIPL, loads.POLLING, loads.CLIENT, loads.SERVER)
 # Those beside which a plain peer is measured: what it costs to look whether a connection could be moved, and to leave it.
 BESIDE_PLAIN = ("redis GET, 1 client", "redis GET, 50 clients", "pgbench -S prepared, 1 client", "pgbench -S -C, 2 clients", "nginx, 100 B, ab -c 10")
 
@@ -63,7 +63,7 @@ def measure_calls(arguments, number, raw):
 
 
 def measure(arguments, raw):
-    wanted = arguments.ways.split(",") if arguments.ways else ALL_WAYS
+    wanted = arguments.ways.split(";") if arguments.ways else ALL_WAYS
     ends = "both" if any(any(loads.UNDER[way]) for way in wanted) else "neither"
     with loads.Machine(os.path.join(arguments.build, "bin"), ends, True) as machine:
         programs = [each for each in loads.loads(machine) if (arguments.only or "") in each.title]

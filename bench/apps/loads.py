@@ -16,9 +16,15 @@ import redis  # noqa: E402
 import stats  # noqa: E402, F401
 from harness import Failed, Machine  # noqa: E402, F401
 
-TCP, UNIX, VIPL, CLIENT, SERVER = "TCP", "Unix", "VIPL", "client alone", "server alone"
+TCP, UNIX, VIPL, POLLING, CLIENT, SERVER = "TCP", "Unix", "VIPL", "VIPL, polling", "client alone", "server alone"
 # (whether the server is the one under vipl-run, whether the client is) of each way.
-UNDER = {TCP: (False, False), UNIX: (False, False), VIPL: (True, True), CLIENT: (False, True), SERVER: (True, False)}
+UNDER = {TCP: (False, False), UNIX: (False, False), VIPL: (True, True), POLLING: (True, True), CLIENT: (False, True), SERVER: (True, False)}
+POLL_US = "50"
+
+
+def settings(way):
+    """Of both ends."""
+    return {"VIPL_SPIN_US": POLL_US} if way == POLLING else {}
 
 
 class Program:
@@ -28,15 +34,17 @@ class Program:
         self.machine, self.servers = machine, {}
 
     def server(self, way):
-        preloaded = UNDER[way][0]
-        if preloaded not in self.servers:
-            self.machine.preloaded = ("server",) if preloaded else ()
-            self.servers[preloaded] = self.start()
-        return self.servers[preloaded]
+        kind = (UNDER[way][0], way == POLLING)
+        if kind not in self.servers:
+            self.machine.preloaded = ("server",) if UNDER[way][0] else ()
+            self.machine.settings = settings(way)
+            self.servers[kind] = self.start()
+        return self.servers[kind]
 
     def run(self, way, *words, **more):
         """A client's output, and what vipl-run tells of it."""
         self.machine.preloaded = ("client",) if UNDER[way][1] else ()
+        self.machine.settings = settings(way)
         return self.machine.run("client", *words, **more)
 
     def start(self):

@@ -6,7 +6,8 @@ import textwrap
 from section import TITLE
 
 IMAGE, CALLS_IMAGE = "performance-programs.svg", "performance-calls.svg"
-FIRST, SECOND, VIPL, CLIENT, SERVER = "TCP", "Unix", "VIPL", "client alone", "server alone"
+FIRST, SECOND, VIPL, POLLING, CLIENT, SERVER = "TCP", "Unix", "VIPL", "VIPL, polling", "client alone", "server alone"
+MEASURED = (FIRST, SECOND, VIPL, POLLING)
 
 HEAD = """## %s
 
@@ -15,13 +16,13 @@ HEAD = """## %s
 Programs of Debian, unmodified: over TCP, over Unix sockets, and both ends under `vipl-run`
 ([sockets.md](sockets.md)). Each cell is the median over the rounds, with the least and the largest round; in a round
 one way is measured after the other, with the same servers. The time is the 99th percentile of a request's, as the
-client program tells it, in microseconds. The programs choose their CPUs.
+client program tells it, in microseconds. The programs choose their CPUs. *polling*: an end polls for up to 50 us before
+it sleeps, by `VIPL_SPIN_US=50`.
 """
 
 # A request's time beside TCP's: figures of the paper that VIPL for UNIX comes from (an ORB on SPARC/Solaris and a SAN, us).
 PAPER = (("ORB, null call", 661, 539), ("ORB, 1,024 B", 725, 645))
 CALLS_BESIDE_PAPER = ("null", "echo 1,024 B")
-POLLING = "VIPL, polling"
 CALLS_TITLE = "Calls of omniORB: time"
 CALLS_HEAD = """
 Calls of omniORB, whose transport for VIPL is a plug-in ([corba.md](corba.md)). Each cell is the median over the rounds
@@ -67,22 +68,22 @@ def ratio(a, b):
 
 
 def rates(figures):
-    lines = ["| | TCP | Unix | **VIPL** | beside Unix | beside TCP | p99, us: TCP | Unix | VIPL |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| | TCP | Unix | **VIPL** | **VIPL, polling** | beside Unix | polling | beside TCP | polling | p99, us: TCP | Unix | VIPL | polling |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for title in figures.titles:
-        ours = figures.median(title, VIPL)
-        cells = [cell(figures.all(title, way)) for way in (FIRST, SECOND, VIPL)]
-        cells += [ratio(ours, figures.median(title, SECOND)), ratio(ours, figures.median(title, FIRST))]
-        cells += [number(figures.median(title, way, "p99")) for way in (FIRST, SECOND, VIPL)]
+        medians = [figures.median(title, way) for way in MEASURED]
+        cells = [cell(figures.all(title, way)) for way in MEASURED]
+        cells += [ratio(ours, other) for other in (medians[1], medians[0]) for ours in medians[2:]]
+        cells += [number(figures.median(title, way, "p99")) for way in MEASURED]
         lines.append("| %s | %s |" % (title, " | ".join(cells)))
     return lines
 
 
 def orb_calls(figures):
-    ways = (FIRST, SECOND, VIPL, POLLING)
     lines = [CALLS_HEAD, "| us: median / p99 | TCP | Unix | **VIPL** | **VIPL, polling** | beside TCP | polling |", "|---|---|---|---|---|---|---|"]
     for call in dict.fromkeys(row["call"] for row in figures.calls):
-        medians = [figures.of_call(call, way) for way in ways]
-        cells = ["-" if median is None else "%.1f / %.1f" % (median, figures.of_call(call, way, "p99")) for way, median in zip(ways, medians)]
+        medians = [figures.of_call(call, way) for way in MEASURED]
+        cells = ["-" if median is None else "%.1f / %.1f" % (median, figures.of_call(call, way, "p99")) for way, median in zip(MEASURED, medians)]
         cells += [ratio(median, medians[0]) for median in medians[2:]]
         lines.append("| %s | %s |" % (call, " | ".join(cells)))
     return lines + ["", "![%s](%s)" % (CALLS_TITLE, CALLS_IMAGE)]
@@ -120,9 +121,9 @@ def notes(figures):
     """What a reader must know of single cells: connections that were not moved, and figures that are missing."""
     lines = []
     for row in figures.rows:
-        if row["way"] == VIPL and (row.get("moved") == 0 or row.get("plain", 0) > 0):
+        if row["way"] in (VIPL, POLLING) and (row.get("moved") == 0 or row.get("plain", 0) > 0):
             reasons = "; ".join("%d %s" % (count, reason) for reason, count in row.get("reasons", {}).items())
-            lines.append("- %s, round %d: %d connections moved, %d not: %s" % (row["program"], row["round"] + 1, row["moved"], row["plain"], reasons))
+            lines.append("- %s, %s, round %d: %d connections moved, %d not: %s" % (row["program"], row["way"], row["round"] + 1, row["moved"], row["plain"], reasons))
     for row in figures.rows + figures.calls:
         if "failed" in row:
             what = row["program"] if "program" in row else "omniORB, " + row["call"]

@@ -144,6 +144,7 @@ class Machine:
         self.ends, self.full = ends, full
         self.preloaded = {"both": ("client", "server"), "client": ("client",), "server": ("server",), "neither": ()}[ends]
         self.checks = Checks()
+        self.settings = {}  # more of the environment of the programs that are started from now on
         self.user = pwd.getpwnam(USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
         self.binaries = self.built = os.path.abspath(binaries)
         self.count = 0
@@ -278,7 +279,7 @@ class Machine:
         name = "%02d-%s-%s" % (self.count, end, os.path.basename(str(words[0])))
         out, err = (os.path.join(self.folder, name + ending) for ending in (".out", ".err"))
         full = {**os.environ, "PATH": SEARCHED, "LC_ALL": "C", "HOME": self.folder, "XDG_RUNTIME_DIR": self.runtime, "TMPDIR": self.temporary,
-                "VIPL_SOCKETS_RULES": self.rules, **(env or {})}
+                "VIPL_SOCKETS_RULES": self.rules, **self.settings, **(env or {})}
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             popen = subprocess.Popen(self.command(end, words), stdin=stdin, stdout=out_file, stderr=err_file, env=full, cwd=self.folder,
                                      start_new_session=True, preexec_fn=self._become_user(as_user))
