@@ -43,6 +43,7 @@ vipl_part(vipl_dm_objects src/dm
     pci_vfio.c
     port.c
     port_packet.c
+    port_plugin.c
     queue_thread.c
     reason.c
     recording.c
@@ -52,7 +53,8 @@ vipl_part(vipl_dm_objects src/dm
     sender_open.c
     slot.c
     store.c
-    store_file.c)
+    store_file.c
+    tag.c)
 if(vipl_dm_uring)
     vipl_part(vipl_dm_objects src/dm queue_uring.c)
     target_include_directories(vipl_dm_objects SYSTEM PRIVATE ${VIPL_LIBURING_INCLUDE})
@@ -74,7 +76,9 @@ if(VIPL_BACKEND_RNIC)
     endif()
 endif()
 # Files of more than 2 GiB, on every CPU.
-target_compile_definitions(vipl_dm_objects PRIVATE VIPL_DM_URING=${vipl_dm_uring} VIPL_DM_RNIC=${vipl_dm_rnic} _FILE_OFFSET_BITS=64)
+target_compile_definitions(vipl_dm_objects PRIVATE VIPL_DM_URING=${vipl_dm_uring} VIPL_DM_RNIC=${vipl_dm_rnic} _FILE_OFFSET_BITS=64
+                           VIPL_DM_DPDK_PLUGIN="${CMAKE_INSTALL_FULL_LIBEXECDIR}/vipl-dm-dpdk.so")
+list(APPEND vipl_dm_libraries ${CMAKE_DL_LIBS})
 
 # vipl_dm_library(<shared|static> <SHARED|STATIC>)
 function(vipl_dm_library kind type)
@@ -116,3 +120,25 @@ add_library(vipl_dm INTERFACE)
 add_library(vipl::dm ALIAS vipl_dm)
 set_target_properties(vipl_dm PROPERTIES EXPORT_NAME dm)
 target_link_libraries(vipl_dm INTERFACE vipl_dm_${vipl_default})
+
+# The plug-in for DPDK, which has what it needs of the library in it.
+if(VIPL_DM_DPDK)
+    find_package(PkgConfig REQUIRED)
+    pkg_check_modules(VIPL_DPDK REQUIRED libdpdk>=22.11)
+    vipl_part(vipl_dm_dpdk_objects src/dm
+        clock.c
+        reason.c
+        tag.c
+        dpdk/eal.c
+        dpdk/port_dpdk.c
+        dpdk/sending.c
+        dpdk/slots.c)
+    target_include_directories(vipl_dm_dpdk_objects SYSTEM PRIVATE ${VIPL_DPDK_INCLUDE_DIRS})
+    # 22.11 has mapping for DMA among what may change.
+    target_compile_options(vipl_dm_dpdk_objects PRIVATE ${VIPL_DPDK_CFLAGS_OTHER} -DALLOW_EXPERIMENTAL_API)
+    add_library(vipl_dm_dpdk MODULE $<TARGET_OBJECTS:vipl_dm_dpdk_objects>)
+    vipl_own(vipl_dm_dpdk)
+    set_target_properties(vipl_dm_dpdk PROPERTIES PREFIX "" OUTPUT_NAME vipl-dm-dpdk LINKER_LANGUAGE C
+                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec)
+    target_link_libraries(vipl_dm_dpdk PRIVATE ${VIPL_DPDK_LINK_LIBRARIES} Threads::Threads)
+endif()

@@ -27,6 +27,7 @@ ROOMS = {
     'src/stream': {'stream', 'base', 'os'},
     'src/sockets': {'sockets', 'stream', 'base', 'os'},
     'src/dm': {'dm'},
+    'src/dm/dpdk': {'dm', 'dm/dpdk'},
     'src/dm/nvme': {'dm', 'dm/nvme'},
     # The card as a port: on the card's driver.
     'src/dm/rnic': {'dm', 'dm/rnic', 'backends/rnic/verbs/verbs.h', 'rnic', 'base', 'os'},
@@ -62,7 +63,7 @@ TOOLS = {'tools/run_stats.c': {'sockets/stats.h'}}
 NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic/card', 'src/devices/rnic/efe', 'src/backends/rnic/verbs', 'src/backends/rnic/pci')
 # Rooms that are about the system's own calls: the services of the library, the sockets of programs that do not know it, and a library
 # that does without the rest.
-OF_THE_SYSTEM = ('src/os', 'src/sockets', 'src/dm', 'src/dm/nvme')
+OF_THE_SYSTEM = ('src/os', 'src/sockets', 'src/dm', 'src/dm/dpdk', 'src/dm/nvme')
 INSIDE = {'api', 'core', 'base', 'dm', 'share', 'server', 'hook', 'stream', 'sockets', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'bus', 'adapter', 'start'}
 
 # Where the build lists the sources of src.

@@ -16,6 +16,7 @@
  *  |        | `bar:ADDRESS:N`, memory behind BAR N of a PCI function    |
  *  | port   | `packet:IFACE`, a network interface of the Linux kernel's |
  *  |        | `rnic:DEVICE`, a raw queue pair of the RDMA card          |
+ *  |        | `dpdk:NAME`, a driver of DPDK, by a plug-in               |
  *
  * DEVICE is what stands behind `rnic:` in the name of a device of VIPL: `inproc`, `socket:PATH`,
  * `bus:PATH`, `pci:ADDRESS`. The library needs nothing of libvipl: it has the driver of the card
@@ -23,10 +24,13 @@
  *
  * ADDRESS is that of a PCI function which the kernel's vfio-pci has, such as `0000:05:00.0`. The
  * function is this process's alone as long as a part of that name is open, and one store's and one
- * memory's. Memory of PCI functions goes with a store `nvme` and a port `rnic:pci:ADDRESS` only,
- * which move packets by DMA. On an NVMe namespace a label is before the recording, as
- * docs/rnic/traffic.md says; a capture needs `lba` and `blocks`, the range that it overwrites. If
- * the range is full, the capture ends with ENOSPC, and is whole up to there.
+ * memory's. Memory of PCI functions goes with a store `nvme` and a port `rnic:pci:ADDRESS` or
+ * `dpdk:ADDRESS` only, which move packets by DMA. On an NVMe namespace a label is before the
+ * recording, as docs/rnic/traffic.md says; a capture needs `lba` and `blocks`, the range that it
+ * overwrites. If the range is full, the capture ends with ENOSPC, and is whole up to there.
+ *
+ * NAME of a port `dpdk` is an ADDRESS, or a virtual device of DPDK's with its arguments, whose
+ * packets the CPU copies. DPDK begins with the first such port of the process, and stays.
  *
  * A function that returns int returns 0, or an errno value and a text that says what is wrong. One
  * thread at a time may use one object. No function is for signal handlers.

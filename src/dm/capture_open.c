@@ -48,6 +48,19 @@ static int check_receive(const struct vipl_dm_receive *receive, struct vipl_dm_r
     return 0;
 }
 
+static int choose_snaplen(struct vipl_dm_capture *capture, struct vipl_dm_reason *reason)
+{
+    const struct dm_port *port = capture->parts.port;
+
+    capture->snaplen = capture->receive.snaplen != 0 ? capture->receive.snaplen : port->longest;
+    capture->snaplen = capture->snaplen < DM_MAX_SNAPLEN ? capture->snaplen : DM_MAX_SNAPLEN;
+    capture->slot_bytes = dm_slot_bytes(capture->snaplen);
+    return capture->snaplen >= port->least
+               ? 0
+               : dm_fail(reason, ENOTSUP, "port \"%s\" stores whole packets, of up to %" PRIu32 " bytes",
+                         port->name, port->least);
+}
+
 /* Slots that never change, and chunks of them, whole units of every store. */
 static int divide_memory(struct vipl_dm_capture *capture, struct vipl_dm_reason *reason)
 {
@@ -123,10 +136,10 @@ int dm_capture_create(const struct vipl_dm_receive *receive, const struct dm_cap
     }
     capture->parts = *parts;
     capture->receive = *receive;
-    capture->snaplen = receive->snaplen != 0 ? receive->snaplen : parts->port->longest;
-    capture->snaplen = capture->snaplen < DM_MAX_SNAPLEN ? capture->snaplen : DM_MAX_SNAPLEN;
-    capture->slot_bytes = dm_slot_bytes(capture->snaplen);
-    error = divide_memory(capture, reason);
+    error = choose_snaplen(capture, reason);
+    if (error == 0) {
+        error = divide_memory(capture, reason);
+    }
     if (error == 0) {
         name_outputs(capture);
     }

@@ -6,11 +6,12 @@
 
 static const struct dm_port_kind *const port_kinds[] = {
     &dm_port_packet,
+    &dm_port_dpdk,
 #if VIPL_DM_RNIC
     &dm_port_rnic,
 #endif
 };
-static const char *const absent_ports[] = {"rnic", "dpdk", NULL};
+static const char *const absent_ports[] = {"rnic", NULL};
 
 static const struct dm_port_kind *port_kind_of(const char *name, const char **argument)
 {

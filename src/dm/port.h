@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where packets leave and arrive. A kind is a table of operations in a file of its own
- * (port_packet.c, rnic/port_rnic.c). A port takes packets to be sent from memory that stays as it
- * is until completed() says so; it fills slots in the order in which they are posted. Operations
- * that are called optional may be NULL.
+ * (port_packet.c, port_plugin.c, rnic/port_rnic.c). A port takes packets to be sent from memory that
+ * stays as it is until completed() says so; it fills slots in the order in which they are posted.
+ * Operations that are called optional may be NULL.
  */
 #ifndef VIPL_DM_PORT_H
 #define VIPL_DM_PORT_H
@@ -86,6 +86,7 @@ struct dm_port_kind {
 struct dm_port {
     const struct dm_port_kind *kind;
     uint32_t longest;  /* frame, in bytes, without CRC */
+    uint32_t least;    /* bytes that each slot must have room for */
     char name[64];     /* of the interface in the capture */
     const char *clock; /* whose time stamps */
     /* The port lets packets leave at their launch times; NULL: the caller does. The clock says up
@@ -98,6 +99,7 @@ int dm_port_open(const char *name, enum dm_port_direction direction, struct dm_p
                  struct vipl_dm_reason *reason);
 void dm_port_close(struct dm_port *port); /* does nothing for NULL */
 
+extern const struct dm_port_kind dm_port_dpdk;
 extern const struct dm_port_kind dm_port_packet;
 extern const struct dm_port_kind dm_port_rnic; /* where the driver of the card is built */
 

@@ -23,6 +23,7 @@
 
 #include "dm/port.h"
 #include "dm/reason.h"
+#include "dm/tag.h"
 
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
@@ -33,8 +34,6 @@
 /* What the kernel keeps while the capture does something else: some tenths of a second. */
 #define RECEIVE_BYTES (64 << 20)
 #define SEND_BYTES (8 << 20)
-#define VLAN_TAG_BYTES 4U
-#define ADDRESS_BYTES 12U /* of a frame's head: the two addresses, before the tag */
 
 struct packet_slot {
     uint8_t *at;
@@ -94,7 +93,7 @@ static int ask_interface(struct packet_port *port, const char *name, struct sock
     if (ioctl(port->socket, SIOCGIFMTU, &request) != 0) {
         return fail_packet(name, "", reason);
     }
-    port->base.longest = (uint32_t)request.ifr_mtu + ETHER_HDR_LEN + VLAN_TAG_BYTES;
+    port->base.longest = (uint32_t)request.ifr_mtu + ETHER_HDR_LEN + DM_TAG_BYTES;
     return 0;
 }
 
@@ -256,26 +255,13 @@ static bool packet_post(struct dm_port *base, uint8_t *at, uint32_t room)
     return true;
 }
 
-/* The kernel has taken the tag out of the packet: back to its place, behind the addresses. */
 static void put_tag_back(const struct packet_slot *slot, struct dm_arrival *arrival,
                          const struct tpacket_auxdata *aux)
 {
-    uint32_t moved = arrival->bytes;
-    unsigned protocol =
-        (aux->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? aux->tp_vlan_tpid : ETHERTYPE_VLAN;
-    uint8_t *tag = slot->at + ADDRESS_BYTES;
+    bool has_protocol = (aux->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
 
-    if (arrival->bytes < ADDRESS_BYTES || slot->room < ADDRESS_BYTES + VLAN_TAG_BYTES) {
-        return;
-    }
-    moved = moved > slot->room - VLAN_TAG_BYTES ? slot->room - VLAN_TAG_BYTES : moved;
-    memmove(tag + VLAN_TAG_BYTES, tag, moved - ADDRESS_BYTES);
-    tag[0] = (uint8_t)(protocol >> 8);
-    tag[1] = (uint8_t)protocol;
-    tag[2] = (uint8_t)(aux->tp_vlan_tci >> 8);
-    tag[3] = (uint8_t)aux->tp_vlan_tci;
-    arrival->bytes = moved + VLAN_TAG_BYTES;
-    arrival->original += VLAN_TAG_BYTES;
+    dm_tag_put_back(slot->at, slot->room, arrival, has_protocol ? aux->tp_vlan_tpid : ETHERTYPE_VLAN,
+                    aux->tp_vlan_tci);
 }
 
 static void read_message(const struct packet_slot *slot, struct mmsghdr *message, struct dm_arrival *arrival)

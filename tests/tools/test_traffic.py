@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """vipl-gen and vipl-cap over a virtual cable, in a network name space of their own, or on an emulated card.
 
-    test_traffic.py BIN [--card] [--packets N]   N: how many packets go in the first case, which then is the only one
+    test_traffic.py BIN [--card | --dpdk] [--packets N]   N: how many packets go in the first case, which then is the only one
 """
 import contextlib
 import ctypes
@@ -271,7 +271,7 @@ def case_refused(t):
                                      ('one', ('--store', 'nvme:0,lba'), 2, 'is not nvme:ADDRESS'), ('one', ('--memory', 'disk', '--allow-ram'), 2, 'of no kind'),
                                      ('one', ('--pps', '1', '--rate', '1'), 2, 'only one of'), ('one', ('--pps', '0'), 2, 'wrong option or value'),
                                      ('one', ('--burst', '2'), 2, 'needs a rate'), ('one', ('--chunk', '65537'), 2, 'multiple of 4096'),
-                                     ('large', (), 2, 'at most 1518'), ('gone', (), 1, 'No such file'), ('one', ('--port', 'dpdk:0'), 2, 'no kind dpdk'),
+                                     ('large', (), 2, 'at most 1518'), ('gone', (), 1, 'No such file'),
                                      ('one', ('--port', 'packet:gone0'), 2, 'No such device')):
         said = t.run_gen(name, *options, code=code)
         check(why in said, '%s: %s' % (options, said))
@@ -363,6 +363,43 @@ def case_wires(t):
             check(sent['sent'] == 300, 'counters: %s' % sent)
             t.end_cap(capture)
             t.compare('out', frames)
+
+
+def case_both_ways(t):
+    """A driver of DPDK at one end of the cable, the kernel at the other: bytes, order, tags."""
+    frames = [frame(i, size_of(i)) for i in range(300)]
+    frames = [f[:12] + struct.pack('>HH', 0x8100, 0x2005 + i) + f[12:] if i % 3 else f for i, f in enumerate(frames)]
+    write_pcap(t.path('in'), frames)
+    for gen, cap in ((t.gen_port, 'packet:cap0'), ('packet:gen0', t.cap_port)):
+        capture = t.start_cap('out', '--count', '300', '--port', cap)
+        sent = t.run_gen('in', '--port', gen, '--pps', '3K')
+        check(sent['sent'] == 300, '%s to %s: %s' % (gen, cap, sent))
+        t.end_cap(capture)
+        t.compare('out', frames)
+
+
+def case_slots(t):
+    """More packets than there are slots, by a device that has always one."""
+    cap = t.start_cap('null', '--port', 'dpdk:net_null0,size=64', '--count', '50000')
+    check(t.end_cap(cap)['received'] == 50000 and [len(data) for _, _, data in packets_of(t.path('null'))] == [64] * 50000, 'packets of a device that has them')
+    cap = t.start_cap('endless', '--port', 'dpdk:net_null0,size=64')
+    t.end_cap(cap, stop=True)
+
+
+def case_dpdk_refused(t):
+    """What is no device, a memory that the CPU is to leave alone, slots that are too small; no plug-in, and one of another version."""
+    write_pcap(t.path('one'), [frame(0, 100)])
+    for port, why in (('dpdk:0', 'neither the address'), ('dpdk:ffff:1f:1f.6', 'no driver of DPDK'), ('dpdk:net_gone0', 'no driver of DPDK'),
+                      ('dpdk:net_af_packet0,iface=gone0', 'no driver of DPDK')):
+        check(why in t.run_gen('one', '--port', port, code=2), port)
+    check('copied by the CPU' in t.run_gen('one', '--memory', 'cmb:0000:00:01.0', code=2), 'memory of a device')
+    check('whole packets' in t.run_cap_refused('--snaplen', '200'), 'a snaplen')
+    told = subprocess.run([t.gen, '-S', 'file:' + t.path('one'), '-P', t.gen_port, '--explain'], stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True).stdout
+    check('net_af_packet of DPDK' in told, told)
+    for plugin, why in ((t.path('nowhere'), 'there is no plug-in'), ('libm.so.6', 'no plug-in of this version')):
+        done = subprocess.run([t.gen, '-S', 'file:' + t.path('one'), '-P', t.gen_port], env=dict(os.environ, VIPL_DM_DPDK=plugin),
+                              stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
+        check(done.returncode == 2 and why in done.stderr, '%s: %d %s' % (plugin, done.returncode, done.stderr))
 
 
 def points_of(script):
@@ -457,6 +494,18 @@ def on_cable(programs, folder, count):
     return traffic, cases
 
 
+def on_drivers(programs, folder, count):
+    """The same cable, by drivers of DPDK. None: this user may not."""
+    if shutil.which('ip') is None or not join_cable():
+        return None
+    os.environ['VIPL_DM_DPDK'] = os.path.join(programs, '..', 'libexec', 'vipl-dm-dpdk.so')
+    traffic = Traffic(programs, folder, 'dpdk:net_af_packet0,iface=gen0', 'dpdk:net_af_packet1,iface=cap0')
+    traffic.interface = traffic.cap_port
+    traffic.pace = ('--pps', '20K')
+    case_many(traffic, count)
+    return traffic, [case_both_ways, case_paces, case_ends, case_slots, case_dpdk_refused]
+
+
 def on_card(programs, folder, count, card):
     """A million packets go as fast as the wire lets them; nothing but the sender's waiting keeps them from being lost."""
     traffic = Traffic(programs, folder, card.port, card.port)
@@ -479,6 +528,8 @@ def main():
         if '--card' in sys.argv:
             wire = ('--impair', 'rate=200M,queue=64K') if '--packets' in sys.argv else ()
             found = on_card(programs, folder, count, stack.enter_context(Card(programs, folder, 'card', '--raw', '0,1', '--mac', MAC, *wire)))
+        elif '--dpdk' in sys.argv:
+            found = on_drivers(programs, folder, count)
         else:
             found = on_cable(programs, folder, count)
         if found is None:

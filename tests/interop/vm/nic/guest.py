@@ -119,14 +119,16 @@ def interpreter(program):
     return re.search(r"interpreter: (.*)\]", run("readelf", "-l", program)).group(1)
 
 
-def initramfs(cache, machine, programs, script, path, more):
-    """Everything that the guest has; `more`: name there, and file here. Debugging information stays here: the guest reads all of it into its memory."""
+def initramfs(cache, machine, programs, libraries, script, path, more):
+    """Everything that the guest has; `libraries` that programs load by themselves, and `more`: name there, and file here. Debugging information stays
+    here: the guest reads all of it into its memory."""
     archive = Archive(path)
-    files = {}
+    files = dict(libraries)
+    for each in list(programs) + list(libraries.values()):
+        for name, library in needed(each, MACHINES[machine]["libraries"]).items():
+            files["lib/" + name] = library
     for program in programs:
         files["bin/" + os.path.basename(program)] = program
-        for name, library in needed(program, MACHINES[machine]["libraries"]).items():
-            files["lib/" + name] = library
         files[interpreter(program).lstrip("/")] = files["lib/" + os.path.basename(interpreter(program))]
     for name, file in files.items():
         run(MACHINES[machine]["strip"], "-o", path + ".stripped", os.path.realpath(file))
@@ -174,16 +176,16 @@ def free_ports(count):
 
 
 class Guest:
-    """Boots at once; end() at the latest ends it. `devices`: options of QEMU. `files`: for the guest."""
+    """Boots at once; end() at the latest ends it. `devices`: options of QEMU. `files`, `libraries`: for the guest."""
 
     def __init__(self, cache, work, name, script, programs, machine="amd64", sockets=(), iommu="none", memory="512M", devices=(),
-                 files=None):
+                 files=None, libraries=None):
         self.name = name
         self.lines, self.ended = [], False
         self.changed = threading.Condition()
         how = MACHINES[machine]
         image = os.path.join(work, name + ".initramfs")
-        initramfs(cache, machine, programs, script, image, files or {})
+        initramfs(cache, machine, programs, libraries or {}, script, image, files or {})
         unit, words = IOMMUS[iommu]
         command = qemu_command(os.path.join(cache, "qemu"), machine) + how["options"] + [
             # With a second processor to come, even if it never does, QEMU keeps the barriers that atomic instructions of

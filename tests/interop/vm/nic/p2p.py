@@ -3,7 +3,9 @@
 the controllers: none of the packets is in the guest's main memory, which is looked through afterwards.
 
 The card reaches the buffers by messages to QEMU, which waits for one function while the other's message comes: so there the two
-are functions of one card. Through main memory they are two cards with a wire."""
+are functions of one card. Through main memory they are two cards with a wire. Where the plug-in for DPDK is built, two e1000e of
+QEMU's on a wire do the same as the cards."""
+import glob
 import json
 import mmap
 import os
@@ -31,8 +33,12 @@ SCRIPT = """
 for function in 0000:00:05.0 0000:00:06.0 0000:00:07.0 0000:00:08.0 0000:00:09.0; do
     step vfio.$function use_vfio $function
 done
-from="--store nvme:0000:00:07.0 --index /in.index --port rnic:pci:0000:00:05.0"
-to="--store nvme:0000:00:08.0,lba=%(lba)d,blocks=%(blocks)d --port rnic:pci:0000:00:06.0"
+from="--store nvme:0000:00:07.0 --index /in.index --port %(port)s0000:00:05.0"
+to="--store nvme:0000:00:08.0,lba=%(lba)d,blocks=%(blocks)d --port %(port)s0000:00:06.0"
+"""
+
+# What is refused, and what a card reaches.
+WITH_CARDS = """
 refused() {
     text=$1
     shift
@@ -46,6 +52,9 @@ step explain vipl-gen $from --memory %(gen)s --bytes 4M --explain
 for memory in cmb:0000:00:08.0 bar:0000:00:09.0:2 rnic; do
     step other.$memory vipl-gen $from --memory $memory --bytes 1M --chunk 256K --explain
 done
+"""
+
+MOVE = """
 vipl-cap $to --memory %(cap)s --bytes 8M --count %(count)d --duration %(seconds)d --json 2>/tmp/cap &
 cap=$!
 until grep -q receiving /tmp/cap; do
@@ -129,7 +138,31 @@ def one_card(case):
     return case.adapter("card", 2, "--raw", "0,1", "--mac", "02:00:00:00:00:02").sockets
 
 
-def run_guest(case, name, memory, sockets):
+class Cards:
+    """Functions of cards as ports."""
+    port, script, devices, libraries = "rnic:pci:", SCRIPT + WITH_CARDS + MOVE, [], {}
+
+    def __init__(self, sockets):
+        self.sockets = sockets
+
+
+class Adapters:
+    """Network adapters of QEMU's, with a wire, by drivers of DPDK."""
+    port, sockets = "dpdk:", []
+    script = "export VIPL_DM_DPDK=/lib/vipl-dm-dpdk.so\n" + SCRIPT + MOVE
+    devices = [word for number in (0, 1) for word in (
+        "-netdev", "hubport,id=end%d,hubid=0" % number,
+        "-device", "e1000e,netdev=end%d,mac=02:00:00:00:00:%02x,addr=%x,romfile=" % (number, number + 1, 5 + number))]
+    DRIVERS = ("librte_bus_pci", "librte_mempool_ring", "librte_net_e1000")
+
+    def __init__(self, plugin):
+        self.libraries = {"lib/vipl-dm-dpdk.so": plugin}
+        for name in self.DRIVERS:
+            path = glob.glob("/usr/lib/*/dpdk/pmds-*/%s.so.*" % name)[0]
+            self.libraries[path.lstrip("/")] = path
+
+
+def run_guest(case, name, memory, ends):
     """A guest whose packets are in this memory of gen's and cap's; how many of them were in main memory."""
     frames = packets()
     folder = os.path.join(case.work, name)
@@ -143,11 +176,12 @@ def run_guest(case, name, memory, sockets):
     make_disk(at("from"))
     make_disk(at("to"))
     shell(PUT, at("in.pcap"), at("from"))
-    words = {"lba": LBA, "blocks": BLOCKS, "count": COUNT, "seconds": 60 * SCALE, "gen": memory[0], "cap": memory[1]}
+    words = {"lba": LBA, "blocks": BLOCKS, "count": COUNT, "seconds": 60 * SCALE, "gen": memory[0], "cap": memory[1],
+             "port": ends.port}
     devices = nvme("from", at("from"), 7, "logical_block_size=4096", "physical_block_size=4096", "mdts=4") + nvme("to", at("to"), 8) + [
-        "-object", "memory-backend-ram,id=plain,size=16M,share=on", "-device", "ivshmem-plain,memdev=plain,addr=9"]
-    guest = case.guest(name, SCRIPT % words, programs=["vipl-gen", "vipl-cap"], sockets=sockets, iommu="intel",
-                       files={"in.index": at("in.index")}, devices=devices)
+        "-object", "memory-backend-ram,id=plain,size=16M,share=on", "-device", "ivshmem-plain,memdev=plain,addr=9"] + ends.devices
+    guest = case.guest(name, ends.script % words, programs=["vipl-gen", "vipl-cap"], sockets=ends.sockets, iommu="intel",
+                       files={"in.index": at("in.index")}, libraries=ends.libraries, devices=devices)
     guest.wait_for("guest is up", 60)
     ram = guest.ram()
     guest.finish(150)
@@ -156,13 +190,20 @@ def run_guest(case, name, memory, sockets):
     return count_in_memory(ram, frames)
 
 
+def without_main_memory(case, name, ends):
+    found = run_guest(case, name, ("cmb:0000:00:07.0", "cmb:0000:00:08.0"), ends)
+    if found != 0:
+        raise Failed("%s: %d of %d packets were in main memory" % (name, found, COUNT))
+
+
 def p2p(case):
-    found = run_guest(case, "ram", ("ram", "ram"), two_cards(case))
+    found = run_guest(case, "ram", ("ram", "ram"), Cards(two_cards(case)))
     if found != COUNT:
         raise Failed("through main memory, %d of %d packets were found there" % (found, COUNT))
-    found = run_guest(case, "cmb", ("cmb:0000:00:07.0", "cmb:0000:00:08.0"), one_card(case))
-    if found != 0:
-        raise Failed("%d of %d packets were in main memory" % (found, COUNT))
+    without_main_memory(case, "cmb", Cards(one_card(case)))
+    plugin = os.path.join(case.folders["amd64"], "..", "libexec", "vipl-dm-dpdk.so")
+    if os.path.exists(plugin):
+        without_main_memory(case, "dpdk", Adapters(plugin))
 
 
 if __name__ == "__main__":
