@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where packets leave and arrive. A kind is a table of operations in a file of its own
- * (port_packet.c, port_plugin.c, rnic/port_rnic.c). A port takes packets to be sent from memory that
- * stays as it is until completed() says so; it fills slots in the order in which they are posted.
- * Operations that are called optional may be NULL.
+ * (port_packet.c, port_plugin.c, rnic/port_rnic.c). A port takes packets to be sent from memory
+ * that stays as it is until completed() says so; it fills slots in the order in which they are
+ * posted. Operations that are called optional may be NULL.
  */
 #ifndef VIPL_DM_PORT_H
 #define VIPL_DM_PORT_H

@@ -139,7 +139,7 @@ int sock_epoll_make_own(struct sock_epoll *set);
 int sock_epoll_kernel_ctl(struct sock_epoll *set, int operation, int fd, struct epoll_event *event);
 /* Records what the program's set has a descriptor for; NULL: it does not have the descriptor. */
 void sock_epoll_record(struct sock_epoll *set, int fd, const struct epoll_event *event);
-/* Returns whether the program's set has the descriptor, as far as that is recorded, and for what. */
+/* Whether the program's set has the descriptor, as far as that is recorded, and for what. */
 bool sock_epoll_recorded(const struct sock_epoll *set, int fd, struct epoll_event *event);
 
 /* Makes an entry, with a reference to the file. NULL: no memory. */

@@ -175,10 +175,10 @@ void sock_epoll_adopt(int fd, struct sock_conn *conn)
 
 /* --- fork --- */
 
-/* Whether the set of the parent has the descriptor as a member: one that was closed has left the set
- * without a call, and may be another file's now. What is no member enters the set for a moment, for
- * no events; what a wait of the parent's finds of it meanwhile has the library's key, and is left
- * out. */
+/* Whether the set of the parent has the descriptor as a member: one that was closed has left the
+ * set without a call, and may be another file's now. What is no member enters the set for a moment,
+ * for no events; what a wait of the parent's finds of it meanwhile has the library's key, and is
+ * left out. */
 static bool is_member(int kernel, int fd)
 {
     struct epoll_event event = {.data.u64 = sock_epoll_key()};

@@ -21,14 +21,14 @@ static uint64_t key_of(const struct sock_entry *entry)
     return (uint64_t)entry->serial << 32 | (uint32_t)entry->fd;
 }
 
-static struct sock_epoll_row *row_of(const struct sock_epoll *set, int fd)
+static struct sock_epoll_row *find_row(const struct sock_epoll *set, int fd)
 {
     return (unsigned)fd < set->room ? &set->rows[fd] : NULL;
 }
 
 static struct sock_entry *first_of(const struct sock_epoll *set, int fd)
 {
-    const struct sock_epoll_row *row = row_of(set, fd);
+    const struct sock_epoll_row *row = find_row(set, fd);
     return row == NULL ? NULL : row->first;
 }
 
@@ -77,7 +77,7 @@ static struct sock_epoll_row *make_row(struct sock_epoll *set, int fd)
 
 void sock_epoll_record(struct sock_epoll *set, int fd, const struct epoll_event *event)
 {
-    struct sock_epoll_row *row = event == NULL ? row_of(set, fd) : make_row(set, fd);
+    struct sock_epoll_row *row = event == NULL ? find_row(set, fd) : make_row(set, fd);
     if (row == NULL) {
         return;
     }
@@ -90,7 +90,7 @@ void sock_epoll_record(struct sock_epoll *set, int fd, const struct epoll_event 
 
 bool sock_epoll_recorded(const struct sock_epoll *set, int fd, struct epoll_event *event)
 {
-    const struct sock_epoll_row *row = row_of(set, fd);
+    const struct sock_epoll_row *row = find_row(set, fd);
     if (row == NULL || !row->is_recorded) {
         return false;
     }

@@ -75,7 +75,7 @@ static int init(const cpu_set_t *allowed)
 }
 
 /* DPDK binds the thread to a CPU, which is not wanted. */
-static int begin(void)
+static int begin_eal(void)
 {
     cpu_set_t allowed;
     bool is_known = pthread_getaffinity_np(pthread_self(), sizeof(allowed), &allowed) == 0;
@@ -97,7 +97,7 @@ static int begin_once(void)
     pthread_mutex_lock(&eal_lock);
     if (!has_begun) {
         has_begun = true;
-        begin_error = begin();
+        begin_error = begin_eal();
     }
     int error = begin_error;
     pthread_mutex_unlock(&eal_lock);

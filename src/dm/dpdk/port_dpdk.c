@@ -239,7 +239,7 @@ static int await_link(const struct dpdk_port *port, struct vipl_dm_reason *reaso
     return fail_dpdk(port, "it has no link", ENETDOWN, reason);
 }
 
-static int start(struct dpdk_port *port, struct vipl_dm_reason *reason)
+static int start_device(struct dpdk_port *port, struct vipl_dm_reason *reason)
 {
     struct rte_eth_stats stats = {0};
     int error = set_up_queues(port, reason);
@@ -301,7 +301,7 @@ static int dpdk_attach(struct dm_port *base, struct dm_memory *memory, struct vi
         }
         port->is_mapped_for_dma = true;
     }
-    return port->direction == DM_SEND ? start(port, reason) : 0;
+    return port->direction == DM_SEND ? start_device(port, reason) : 0;
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
@@ -335,7 +335,7 @@ static uint64_t dpdk_completed(struct dm_port *base)
 
 static int dpdk_begin(struct dm_port *base, struct vipl_dm_reason *reason)
 {
-    return start(dpdk_of(base), reason);
+    return start_device(dpdk_of(base), reason);
 }
 
 static bool dpdk_post(struct dm_port *base, uint8_t *at, uint32_t room)

@@ -8,7 +8,7 @@
 #include <rte_errno.h>
 #include <rte_mempool.h>
 
-/* A mbuf has this behind it: the pool's mbufs have buffers that are not their own ("pinned"). */
+/* A mbuf of the pool, whose buffer is not its own, and what is behind it. */
 struct slot_mbuf {
     struct rte_mbuf mbuf;
     struct rte_mbuf_ext_shared_info shared;
@@ -111,21 +111,21 @@ static void make_mbuf(struct rte_mempool *pool, void *context, void *object, uns
 int dm_dpdk_slots_begin(struct dm_dpdk_slots *slots, uint32_t room)
 {
     static unsigned pools; /* named so far: one thread at a time opens ports */
-    struct rte_pktmbuf_pool_private facts = {.mbuf_data_room_size = (uint16_t)(RTE_PKTMBUF_HEADROOM + room),
-                                             .flags = RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF};
+    struct rte_pktmbuf_pool_private params = {.mbuf_data_room_size = (uint16_t)(RTE_PKTMBUF_HEADROOM + room),
+                                              .flags = RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF};
     char name[RTE_MEMPOOL_NAMESIZE];
     int error;
 
     slots->room = room;
     snprintf(name, sizeof(name), "vipl_slots_%u", pools++);
-    slots->pool = rte_mempool_create_empty(name, DM_DPDK_SLOTS, sizeof(struct slot_mbuf), 0, sizeof(facts),
+    slots->pool = rte_mempool_create_empty(name, DM_DPDK_SLOTS, sizeof(struct slot_mbuf), 0, sizeof(params),
                                            SOCKET_ID_ANY, 0);
     if (slots->pool == NULL) {
         return rte_errno;
     }
     error = -rte_mempool_set_ops_byname(slots->pool, slots_ops.name, slots);
     if (error == 0) {
-        rte_pktmbuf_pool_init(slots->pool, &facts);
+        rte_pktmbuf_pool_init(slots->pool, &params);
         error = rte_mempool_populate_default(slots->pool) < 0 ? rte_errno : 0;
     }
     if (error != 0) {

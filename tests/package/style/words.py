@@ -19,6 +19,7 @@ EXEMPT = ('docs/design/glossary.md', 'docs/design/spec-coverage.md')
 OTHER_MEANINGS = {
     # a process to a CPU; of a chip; a flag of Windows
     'pin': ('tools', 'docs/rnic', 'src/devices', 'src/adapter', 'src/os/windows/thread.c'),
+    'pinned': ('src/dm/dpdk',),  # a flag of DPDK's
     # the CPU; what a driver does to a completion queue of the card
     'arm': ('src/iwarp/crc32c.c', 'src/rnic', 'src/devices', 'src/backends/rnic', 'src/dm/rnic', 'docs/rnic', 'tools/rnic_log'),
     'arms': ('src/rnic', 'docs/rnic'),
