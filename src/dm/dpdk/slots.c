@@ -84,7 +84,15 @@ static const struct rte_mempool_ops slots_ops = {
     .get_count = slots_count,
 };
 
-RTE_MEMPOOL_REGISTER_OPS(slots_ops)
+/* Once in a process. Returns 0 or an errno value. */
+static int register_ops(void)
+{
+    static bool is_registered;
+    int index = is_registered ? 0 : rte_mempool_register_ops(&slots_ops);
+
+    is_registered = is_registered || index >= 0;
+    return index < 0 ? -index : 0;
+}
 
 /* --- slots ------------------------------------------------------------------------------------ */
 
@@ -114,8 +122,11 @@ int dm_dpdk_slots_begin(struct dm_dpdk_slots *slots, uint32_t room)
     struct rte_pktmbuf_pool_private params = {.mbuf_data_room_size = (uint16_t)(RTE_PKTMBUF_HEADROOM + room),
                                               .flags = RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF};
     char name[RTE_MEMPOOL_NAMESIZE];
-    int error;
+    int error = register_ops();
 
+    if (error != 0) {
+        return error;
+    }
     slots->room = room;
     snprintf(name, sizeof(name), "vipl_slots_%u", pools++);
     slots->pool = rte_mempool_create_empty(name, DM_DPDK_SLOTS, sizeof(struct slot_mbuf), 0, sizeof(params),
