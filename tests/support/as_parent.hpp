@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -42,10 +44,15 @@ inline int noticed()
     struct sigaction action = {};
     action.sa_handler = [](int) { told = told + 1; };
     sigaction(SIGCHLD, &action, nullptr);
-    int found = start() ? 0 : static_cast<int>(kStarts);
-    found |= noticed();
-    end();
-    _exit(found | noticed());
+    try {
+        int found = start() ? 0 : static_cast<int>(kStarts);
+        found |= noticed();
+        end();
+        _exit(found | noticed());
+    } catch (const std::exception &error) { // which is not to be the caller's, in a process of its own
+        std::fprintf(stderr, "as the parent: %s\n", error.what());
+        _exit(kStarts);
+    }
 }
 
 inline int status_of(pid_t child)

@@ -149,17 +149,17 @@ class Cards:
 class Adapters:
     """Network adapters of QEMU's, with a wire, by drivers of DPDK."""
     port, sockets = "dpdk:", []
-    script = "export VIPL_DM_DPDK=/lib/vipl-dm-dpdk.so\n" + SCRIPT + MOVE
     devices = [word for number in (0, 1) for word in (
         "-netdev", "hubport,id=end%d,hubid=0" % number,
         "-device", "e1000e,netdev=end%d,mac=02:00:00:00:00:%02x,addr=%x,romfile=" % (number, number + 1, 5 + number))]
     DRIVERS = ("librte_bus_pci", "librte_mempool_ring", "librte_net_e1000")
 
     def __init__(self, plugin):
-        self.libraries = {"lib/vipl-dm-dpdk.so": plugin}
-        for name in self.DRIVERS:
-            path = glob.glob("/usr/lib/*/dpdk/pmds-*/%s.so.*" % name)[0]
-            self.libraries[path.lstrip("/")] = path
+        drivers = [path for name in self.DRIVERS for path in glob.glob("/usr/lib/*/dpdk/pmds-*/%s.so.*[0-9][0-9]" % name)]
+        self.libraries = {"lib/" + os.path.basename(path): path for path in drivers}
+        loaded = " ".join("-d /" + name for name in self.libraries)
+        self.libraries["lib/vipl-dm-dpdk.so"] = plugin
+        self.script = 'export VIPL_DM_DPDK=/lib/vipl-dm-dpdk.so VIPL_DM_DPDK_EAL="%s"\n' % loaded + SCRIPT + MOVE
 
 
 def run_guest(case, name, memory, ends):
