@@ -51,7 +51,7 @@ void sock_epoll_clear(struct sock_epoll *set, int fd)
     set->own = -1;
     set->rows = NULL;
     set->room = 0;
-    set->watched = set->moved = set->has_own = set->has_members = set->series = 0;
+    set->watched = set->moved = set->has_own = set->has_members = set->series = set->looks = 0;
     set->nic = set->joins = NULL;
     set->ready_count = set->sleepers = 0;
     set->is_watched = set->is_signalled = false;

@@ -48,10 +48,11 @@ struct sock_entry {
     uint32_t events;
     epoll_data_t data;
     enum sock_place place;
-    uint32_t serial; /* constant: tells an entry from an earlier one of the same descriptor */
-    bool disarmed;   /* EPOLLONESHOT: was reported */
-    bool fresh;      /* an edge: added, modified, or changed without the stream's saying so */
-    uint32_t told;   /* of a handshake: the events that were reported last */
+    uint32_t serial;      /* constant: tells an entry from an earlier one of the same descriptor */
+    bool disarmed;        /* EPOLLONESHOT: was reported */
+    bool fresh;           /* an edge: added, modified, or changed without the stream's saying so */
+    uint32_t reported_by; /* the number of the look that reported the entry last */
+    uint32_t told;        /* of a handshake: the events that were reported last */
     uint32_t arrivals;
     uint32_t rooms;               /* as of the last report, see vipl_stream_arrivals() and _rooms() */
     uint64_t again_at;            /* of a handshake: when to look again */
@@ -87,6 +88,7 @@ struct sock_epoll {
     struct sock_epoll_row *rows;  /* one for each descriptor */
     unsigned room;                /* for rows */
     uint32_t serial;              /* of the last entry */
+    uint32_t looks;               /* so far, at the ready list */
     /* atomic: entries of connections that are not the kernel's. Grows before the ready lock is
      * taken to wake the sleepers: a thread that becomes a sleeper and then finds none is woken. */
     uint32_t watched;

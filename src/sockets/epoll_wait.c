@@ -91,6 +91,7 @@ static uint32_t look_at_entry(struct sock_entry *entry, bool *stays)
 static void reported(struct sock_entry *entry, bool *stays)
 {
     entry->fresh = false;
+    entry->reported_by = entry->set->looks;
     if ((entry->events & EPOLLONESHOT) != 0) {
         entry->disarmed = true;
         *stays = false;
@@ -168,9 +169,14 @@ static int collect(struct epoll_waiting *waiting, struct epoll_event *events, in
     vipl_mutex_lock(&set->lock);
     sock_epoll_sweep_locked(set);
     time_handshakes(set);
+    set->looks++;
     for (unsigned left = count_ready(set); left > 0 && count < most; left--) {
         struct sock_entry *entry = take_ready(set);
         bool stays;
+        if (entry != NULL && entry->reported_by == set->looks) { /* others have left the list meanwhile */
+            keep_ready(entry);
+            break;
+        }
         uint32_t ready = entry == NULL ? 0 : look_at_entry(entry, &stays);
         if (ready != 0) {
             events[count].events = ready;

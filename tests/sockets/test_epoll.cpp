@@ -616,6 +616,32 @@ TEST_CASE("connections move while they are in a set, and one thread has both end
     CHECK((moved > 0) == moves());
 }
 
+TEST_CASE("a connection that stays with TCP as another one is looked at: no member is reported twice")
+{
+    const Pair pair;
+    const Listener listener;
+    const Set set;
+    REQUIRE(set.add(pair.client, EPOLLOUT, 1) == 0); // always ready, and the first one
+    const Fd raw = raw_connect(listener);            // it will not speak VIPL
+    const Fd server = listener.accept();
+    REQUIRE(set.add(server, EPOLLOUT | EPOLLONESHOT, 3) == 0);
+    CHECK(eventually([&] { return set.wait(1).count(3) == 1; })); // it may write first
+    // A client of this process looks after servers of the process when it has waited for a while.
+    const Fd client = listener.connect(SOCK_NONBLOCK);
+    const auto patient_until = vipl_test::now_ms() + 50;
+    REQUIRE(eventually([&] { return vipl_test::now_ms() > patient_until; }));
+    REQUIRE(set.add(client, EPOLLOUT, 2) == 0);
+    REQUIRE(set.modify(client, EPOLLOUT, 2) == 0); // it comes second,
+    REQUIRE(set.modify(server, EPOLLOUT, 3) == 0); // and the server last
+    REQUIRE(raw_send(raw, "x") == 1);
+    Events all;
+    CHECK(eventually([&] {
+        const Events found = set.wait(1);
+        all.insert(found.begin(), found.end());
+        return all == Events{{1, EPOLLOUT}, {2, EPOLLOUT}, {3, EPOLLOUT}};
+    }));
+}
+
 TEST_CASE("a closed connection leaves its sets, and its number is free for another one")
 {
     Pair pair, other;
