@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * DPDK's environment (EAL): begun with the first port, and there until the process ends. It takes
- * no huge pages and makes no files. It probes the devices that ports name, and no others. Addresses
+ * no huge pages. It probes the devices that ports name, and no others. Addresses
  * that devices get are virtual ones, so that a PCI function needs an IOMMU.
  */
 #ifndef VIPL_DM_DPDK_EAL_H

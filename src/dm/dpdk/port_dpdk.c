@@ -30,6 +30,7 @@
 enum {
     TAGGED_BYTES = RTE_ETHER_HDR_LEN + DM_TAG_BYTES,
     MIN_SLOT = 2048,
+    UNREAD_RING = 64,
     MAX_SLOT = 32768,
     PAGE_BYTES = 4096,
     LINK_LOOKS = 500, /* for a link, which takes seconds */
@@ -48,12 +49,13 @@ struct dpdk_port {
     bool is_mapped_for_dma;
     bool has_started;
     bool is_halted;
-    uint32_t left;   /* halted: packets that may still be in the ring */
+    uint32_t left;   /* packets that may be in the ring; halted: and that are still taken */
     uint64_t missed; /* so far */
     uint64_t refused;
     uint64_t refused_bytes;
-    int error; /* an errno value: the port has failed */
-    struct dm_dpdk_slots slots;
+    int error;                  /* an errno value: the port has failed */
+    struct dm_dpdk_slots slots; /* of a capture */
+    struct rte_mempool *unread; /* a sender's buffers for what comes, which nobody takes */
     struct dm_dpdk_sending sending;
 };
 
@@ -94,6 +96,7 @@ static void dpdk_close(struct dm_port *base)
     }
     dm_dpdk_slots_end(&port->slots);
     dm_dpdk_sending_end(&port->sending);
+    rte_mempool_free(port->unread);
     free(port);
 }
 
@@ -138,7 +141,7 @@ static int describe_port(struct dpdk_port *port, struct vipl_dm_reason *reason)
 static int configure(struct dpdk_port *port, struct vipl_dm_reason *reason)
 {
     static const struct rte_eth_conf plain; /* neither offloads nor several queues */
-    uint16_t receives = DM_DPDK_RING;
+    uint16_t receives = port->direction == DM_RECEIVE ? DM_DPDK_RING : UNREAD_RING;
     int error = rte_eth_dev_configure(port->port, 1, 1, &plain);
 
     if (error == 0) {
@@ -152,13 +155,26 @@ static int configure(struct dpdk_port *port, struct vipl_dm_reason *reason)
     return 0;
 }
 
+/* A driver wants buffers for a queue that receives, also of a sender. */
+static int make_unread(struct dpdk_port *port)
+{
+    char name[RTE_MEMPOOL_NAMESIZE];
+
+    snprintf(name, sizeof(name), "vipl_unread_%u", (unsigned)port->port);
+    port->unread =
+        rte_pktmbuf_pool_create(name, 2 * port->left, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    return port->unread == NULL ? rte_errno : 0;
+}
+
 static int make_pools(struct dpdk_port *port, struct vipl_dm_reason *reason)
 {
-    uint32_t room = port->direction == DM_RECEIVE ? port->base.longest : MIN_SLOT;
-    int error = dm_dpdk_slots_begin(&port->slots, room);
+    int error;
 
-    if (error == 0 && port->direction == DM_SEND) {
+    if (port->direction == DM_RECEIVE) {
+        error = dm_dpdk_slots_begin(&port->slots, port->base.longest);
+    } else {
         error = dm_dpdk_sending_begin(&port->sending, port->port);
+        error = error != 0 ? error : make_unread(port);
     }
     return error == 0 ? 0 : fail_dpdk(port, "memory for its packets", error, reason);
 }
@@ -200,8 +216,6 @@ static int port_open(const char *argument, enum dm_port_direction direction, str
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* A virtual device's buffers of packets that are to be received need no memory of the user's; of a
- * sender nothing is received. */
 static int set_up_queues(struct dpdk_port *port, struct vipl_dm_reason *reason)
 {
     struct rte_eth_dev_info info;
@@ -211,8 +225,8 @@ static int set_up_queues(struct dpdk_port *port, struct vipl_dm_reason *reason)
     if (error != 0) {
         return fail_dpdk(port, "its device", error, reason);
     }
-    error =
-        rte_eth_rx_queue_setup(port->port, 0, (uint16_t)port->left, SOCKET_ID_ANY, NULL, port->slots.pool);
+    error = rte_eth_rx_queue_setup(port->port, 0, (uint16_t)port->left, SOCKET_ID_ANY, NULL,
+                                   port->direction == DM_RECEIVE ? port->slots.pool : port->unread);
     if (error != 0) {
         return fail_dpdk(port, "a queue to receive", error, reason);
     }

@@ -159,7 +159,8 @@ class Adapters:
         self.libraries = {"lib/" + os.path.basename(path): path for path in drivers}
         loaded = " ".join("-d /" + name for name in self.libraries)
         self.libraries["lib/vipl-dm-dpdk.so"] = plugin
-        self.script = 'export VIPL_DM_DPDK=/lib/vipl-dm-dpdk.so VIPL_DM_DPDK_EAL="%s"\n' % loaded + SCRIPT + MOVE
+        self.script = "mkdir -p /var/run\nchmod 755 /\n"  # DPDK takes no drivers from below a folder that others may write to
+        self.script += 'export VIPL_DM_DPDK=/lib/vipl-dm-dpdk.so VIPL_DM_DPDK_EAL="%s"\n' % loaded + SCRIPT + MOVE
 
 
 def run_guest(case, name, memory, ends):
