@@ -48,11 +48,11 @@ struct sock_entry {
     uint32_t events;
     epoll_data_t data;
     enum sock_place place;
-    uint32_t serial;      /* constant: tells an entry from an earlier one of the same descriptor */
-    bool disarmed;        /* EPOLLONESHOT: was reported */
-    bool fresh;           /* an edge: added, modified, or changed without the stream's saying so */
-    uint32_t reported_by; /* the number of the look that reported the entry last */
-    uint32_t told;        /* of a handshake: the events that were reported last */
+    uint32_t serial;    /* constant: tells an entry from an earlier one of the same descriptor */
+    bool disarmed;      /* EPOLLONESHOT: was reported */
+    bool fresh;         /* an edge: added, modified, or changed without the stream's saying so */
+    uint32_t looked_by; /* the number of the last look that came to the entry */
+    uint32_t told;      /* of a handshake: the events that were reported last */
     uint32_t arrivals;
     uint32_t rooms;               /* as of the last report, see vipl_stream_arrivals() and _rooms() */
     uint64_t again_at;            /* of a handshake: when to look again */

@@ -91,7 +91,6 @@ static uint32_t look_at_entry(struct sock_entry *entry, bool *stays)
 static void reported(struct sock_entry *entry, bool *stays)
 {
     entry->fresh = false;
-    entry->reported_by = entry->set->looks;
     if ((entry->events & EPOLLONESHOT) != 0) {
         entry->disarmed = true;
         *stays = false;
@@ -100,13 +99,21 @@ static void reported(struct sock_entry *entry, bool *stays)
 
 /* --- the ready list --- */
 
-static struct sock_entry *take_ready(struct sock_epoll *set)
+/* Takes the first entry of the list, if this look has not come to it yet; else NULL. An entry that
+ * stays is put behind all others, and others may come and go meanwhile. */
+static struct sock_entry *take_unseen(struct sock_epoll *set)
 {
     vipl_mutex_lock(&set->ready_lock);
-    struct vipl_list *link = vipl_list_take(&set->ready);
-    set->ready_count -= link != NULL ? 1 : 0;
+    struct vipl_list *link = set->ready.next;
+    struct sock_entry *entry = VIPL_CONTAINER(link, struct sock_entry, ready_link);
+    bool is_unseen = link != &set->ready && entry->looked_by != set->looks;
+    if (is_unseen) {
+        vipl_list_remove(link);
+        set->ready_count--;
+        entry->looked_by = set->looks;
+    }
     vipl_mutex_unlock(&set->ready_lock);
-    return link == NULL ? NULL : VIPL_CONTAINER(link, struct sock_entry, ready_link);
+    return is_unseen ? entry : NULL;
 }
 
 /* Puts an entry back, unless it has news already. */
@@ -170,14 +177,9 @@ static int collect(struct epoll_waiting *waiting, struct epoll_event *events, in
     sock_epoll_sweep_locked(set);
     time_handshakes(set);
     set->looks++;
-    for (unsigned left = count_ready(set); left > 0 && count < most; left--) {
-        struct sock_entry *entry = take_ready(set);
+    for (struct sock_entry *entry; count < most && (entry = take_unseen(set)) != NULL;) {
         bool stays;
-        if (entry != NULL && entry->reported_by == set->looks) { /* others have left the list meanwhile */
-            keep_ready(entry);
-            break;
-        }
-        uint32_t ready = entry == NULL ? 0 : look_at_entry(entry, &stays);
+        uint32_t ready = look_at_entry(entry, &stays);
         if (ready != 0) {
             events[count].events = ready;
             events[count++].data = entry->data;
@@ -294,10 +296,10 @@ static void trim_locked(struct sock_epoll *set)
     sock_epoll_sweep_locked(set);
     time_handshakes(set);
     bool found = false;
-    for (unsigned left = count_ready(set); left > 0 && !found; left--) {
-        struct sock_entry *entry = take_ready(set);
+    set->looks++;
+    for (struct sock_entry *entry; !found && (entry = take_unseen(set)) != NULL;) {
         bool stays;
-        found = entry != NULL && look_at_entry(entry, &stays) != 0;
+        found = look_at_entry(entry, &stays) != 0;
         if (found) {
             entry->fresh = true; /* the edge is not reported yet */
             keep_ready(entry);
