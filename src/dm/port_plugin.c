@@ -5,35 +5,19 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "dm/plugin.h"
 #include "dm/reason.h"
 
-enum { PATH_ROOM = 4096 };
-
-/* Where the plug-in is: VIPL_DM_DPDK names the file; else beside this library's programs, of this
- * build or of the installation. Returns false if the path is too long. */
-static bool plugin_path(char path[PATH_ROOM])
-{
-    const char *named = secure_getenv("VIPL_DM_DPDK");
-    const char *from = named != NULL ? named : VIPL_DM_DPDK_PLUGIN;
-
-    return snprintf(path, PATH_ROOM, "%s", from) < PATH_ROOM;
-}
-
+/* VIPL_DM_DPDK names the file; else it is the installed one. */
 static const struct dm_plugin *load_plugin(struct vipl_dm_reason *reason)
 {
-    char path[PATH_ROOM];
+    const char *named = secure_getenv("VIPL_DM_DPDK");
+    const char *path = named != NULL ? named : VIPL_DM_DPDK_PLUGIN;
     void *loaded;
     const struct dm_plugin *plugin;
 
-    if (!plugin_path(path)) {
-        dm_fail(reason, ENAMETOOLONG, "port \"dpdk\": the path of the plug-in is too long");
-        return NULL;
-    }
     loaded = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (loaded == NULL) {
         dm_fail(reason, ENODEV, "port \"dpdk\": there is no plug-in for DPDK: %.180s", dlerror());

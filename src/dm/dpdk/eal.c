@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "dm/dpdk/eal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

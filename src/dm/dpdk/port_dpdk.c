@@ -49,10 +49,9 @@ struct dpdk_port {
     bool is_mapped_for_dma;
     bool has_started;
     bool is_halted;
-    uint32_t left;   /* packets that may be in the ring; halted: and that are still taken */
-    uint64_t missed; /* so far */
-    uint64_t refused;
-    uint64_t refused_bytes;
+    uint16_t ring;              /* descriptors for receiving */
+    uint32_t left;              /* halted: packets of the ring that are still taken, at most */
+    uint64_t missed;            /* so far */
     int error;                  /* an errno value: the port has failed */
     struct dm_dpdk_slots slots; /* of a capture */
     struct rte_mempool *unread; /* a sender's buffers for what comes, which nobody takes */
@@ -141,18 +140,14 @@ static int describe_port(struct dpdk_port *port, struct vipl_dm_reason *reason)
 static int configure(struct dpdk_port *port, struct vipl_dm_reason *reason)
 {
     static const struct rte_eth_conf plain; /* neither offloads nor several queues */
-    uint16_t receives = port->direction == DM_RECEIVE ? DM_DPDK_RING : UNREAD_RING;
     int error = rte_eth_dev_configure(port->port, 1, 1, &plain);
 
     if (error == 0) {
+        port->ring = port->direction == DM_RECEIVE ? DM_DPDK_RING : UNREAD_RING;
         port->sending.ring = DM_DPDK_RING;
-        error = rte_eth_dev_adjust_nb_rx_tx_desc(port->port, &receives, &port->sending.ring);
+        error = rte_eth_dev_adjust_nb_rx_tx_desc(port->port, &port->ring, &port->sending.ring);
     }
-    if (error != 0) {
-        return fail_dpdk(port, "the driver cannot be configured", error, reason);
-    }
-    port->left = receives;
-    return 0;
+    return error == 0 ? 0 : fail_dpdk(port, "the driver cannot be configured", error, reason);
 }
 
 /* A driver wants buffers for a queue that receives, also of a sender. */
@@ -162,7 +157,7 @@ static int make_unread(struct dpdk_port *port)
 
     snprintf(name, sizeof(name), "vipl_unread_%u", (unsigned)port->port);
     port->unread =
-        rte_pktmbuf_pool_create(name, 2 * port->left, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+        rte_pktmbuf_pool_create(name, 2U * port->ring, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     return port->unread == NULL ? rte_errno : 0;
 }
 
@@ -225,7 +220,7 @@ static int set_up_queues(struct dpdk_port *port, struct vipl_dm_reason *reason)
     if (error != 0) {
         return fail_dpdk(port, "its device", error, reason);
     }
-    error = rte_eth_rx_queue_setup(port->port, 0, (uint16_t)port->left, SOCKET_ID_ANY, NULL,
+    error = rte_eth_rx_queue_setup(port->port, 0, port->ring, SOCKET_ID_ANY, NULL,
                                    port->direction == DM_RECEIVE ? port->slots.pool : port->unread);
     if (error != 0) {
         return fail_dpdk(port, "a queue to receive", error, reason);
@@ -271,7 +266,6 @@ static int start_device(struct dpdk_port *port, struct vipl_dm_reason *reason)
     }
     (void)rte_eth_stats_get(port->port, &stats);
     port->missed = stats.imissed;
-    port->refused = stats.oerrors;
     return await_link(port, reason);
 }
 
@@ -420,11 +414,14 @@ static void dpdk_wait(struct dm_port *base, uint64_t nanoseconds)
     sleep_ns(nanoseconds < POLL_NS ? nanoseconds : POLL_NS);
 }
 
-/* What is in the ring has arrived before; a driver without an end goes on until it is empty, or has
- * been emptied once. */
+/* What is in the ring has arrived before: packets are taken until the ring is found empty, at most
+ * as many as it holds. */
 static void dpdk_halt(struct dm_port *base)
 {
-    dpdk_of(base)->is_halted = true;
+    struct dpdk_port *port = dpdk_of(base);
+
+    port->is_halted = true;
+    port->left = port->ring;
 }
 
 #define DPDK_PORT_KIND(reason_for_main) \
