@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <thread>
 
 #include <fcntl.h>
@@ -144,11 +145,13 @@ void give_way(unsigned turn)
     std::this_thread::sleep_for(std::chrono::microseconds(20u << std::min(turn / 16, 8u)));
 }
 
+/* The first processes of two name spaces for processes have the same number. */
 std::string unique_discriminator()
 {
+    static const unsigned random = std::random_device{}() & 0xFFFFu;
     static std::atomic<unsigned> counter{0};
     char text[17];
-    std::snprintf(text, sizeof text, "%x.%x", static_cast<unsigned>(getpid()),
+    std::snprintf(text, sizeof text, "%x.%x.%x", random, static_cast<unsigned>(getpid()),
                   counter.fetch_add(1, std::memory_order_relaxed));
     return text;
 }

@@ -57,7 +57,7 @@ set(sources
     test_exports.cpp
     test_accesses.cpp)
 if(VIPL_SHARING)
-    list(APPEND sources test_server_posts.cpp test_share_posts.cpp test_share_ready.cpp test_share_rights.cpp)
+    list(APPEND sources test_late_child.cpp test_server_posts.cpp test_share_posts.cpp test_share_ready.cpp test_share_rights.cpp)
 endif()
 if(VIPL_BACKEND_RNIC)
     list(APPEND sources test_cm.cpp test_pci.cpp test_pci_iova.cpp test_rnic_growth.cpp test_verbs.cpp test_verbs_memory.cpp

@@ -11,16 +11,17 @@
  * thread sleeps: fork() in it takes the C library's locks as fork() in that thread would, and the
  * child of that fork has consistent memory. A process between that stays has a copy of the memory,
  * in which a lock that another thread held is never unlocked: fork() in it may wait for ever. The
- * caller then ends it after a second.
+ * caller then ends it after a second, and refuses the report of a process that was merely slow:
+ * such a process ends, because the caller starts another one in its place.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,7 +53,7 @@ enum {
 struct hidden {
     const struct vipl_hidden *what;
     unsigned char *stack;
-    int report[2];
+    int report[2]; /* local sockets */
     pid_t program; /* the process that called vipl_hidden_child() */
     bool stays;    /* the process between stays as a parent */
 };
@@ -186,22 +187,31 @@ static pid_t clone_between(struct hidden *h)
     return pid;
 }
 
-/* Waits for the report, for a second. Without one, the start has succeeded if only errors are
- * reported. */
+/* Waits for the report, for a second, and then refuses one: who reports later learns that nobody
+ * listens, and what was reported before that counts. Without a report, the start has succeeded if
+ * only errors are reported. */
 static int await_report(const struct hidden *h)
 {
     uint64_t end = vipl_now_ns() + (uint64_t)HEAR_MS * 1000000;
     struct pollfd entry = {.fd = h->report[0], .events = POLLIN};
     int said;
-    while (poll(&entry, 1, HEAR_MS) <= 0) {
+    int none = EAGAIN;
+    while (none == EAGAIN && poll(&entry, 1, HEAR_MS) <= 0) {
         if (vipl_now_ns() >= end) {
-            return h->what->reports_success ? ETIMEDOUT : 0;
+            none = ETIMEDOUT;
+            (void)shutdown(h->report[0], SHUT_RD);
         }
     }
     if (read(h->report[0], &said, sizeof(said)) == (ssize_t)sizeof(said)) {
         return said;
     }
-    return h->what->reports_success ? EAGAIN : 0;
+    return h->what->reports_success ? none : 0;
+}
+
+/* Whether start() has returned in a process between that stays. */
+static bool has_started(pid_t between)
+{
+    return getsid(between) == between;
 }
 
 static int start_hidden(struct hidden *h)
@@ -220,19 +230,10 @@ static int start_hidden(struct hidden *h)
         remember_staying(pid);
         return 0;
     }
-    if (error == ETIMEDOUT) {
-        kill(pid, SIGKILL);
+    if (error == ETIMEDOUT && !has_started(pid)) {
+        kill(pid, SIGKILL); /* else it reaps the process that it has started, which ends, and ends */
     }
     reap_between(pid);
-    return error;
-}
-
-static int open_report(int report[2])
-{
-    vipl_fd_begin();
-    bool made = pipe2(report, O_CLOEXEC) == 0;
-    int error = made ? vipl_fd_adopt_pair(report) : errno;
-    vipl_fd_end();
     return error;
 }
 
@@ -240,7 +241,7 @@ int vipl_hidden_child(const struct vipl_hidden *what)
 {
     struct hidden h = {.what = what, .program = getpid(), .stays = what->may_stay && gets_orphans()};
     reap_staying();
-    int error = open_report(h.report);
+    int error = vipl_local_pair(h.report);
     if (error != 0) {
         return error;
     }
