@@ -19,7 +19,9 @@ make() {
     # Wine's packages are unpacked only. The one thing that their scripts do is to write these files, which are the same for all CPUs.
     mmdebstrap --quiet --architectures=i386 --variant=extract ${proxy[@]+"${proxy[@]}"} --include=wine32 \
         --customize-hook='cp /usr/lib/*/wine/i386-windows/zlib1.dll "$1/usr/lib/i386-linux-gnu/wine/i386-windows/"' \
-        --customize-hook='mkdir -p "$1/proc" "$1/dev" "$1/tmp" "$1'"$top"'"' bookworm "$root" "$mirror"
+        bookworm "$root" "$mirror"
+    # Here, because mmdebstrap takes some of them away in the end where it can mount there.
+    mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root$top"
     touch "$root/made"
 }
 

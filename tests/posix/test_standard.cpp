@@ -28,6 +28,13 @@ bool is_in(unsigned subset, int fd)
     return (subset >> fd & 1) != 0;
 }
 
+std::string file_of(int fd)
+{
+    char name[256];
+    const ssize_t length = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name);
+    return length < 0 ? "a file that /proc does not name" : std::string(name, static_cast<size_t>(length));
+}
+
 void close_standard(unsigned subset)
 {
     for (int fd = 0; fd < 3; ++fd) {
@@ -43,10 +50,13 @@ void expect_free(unsigned subset)
 {
     const unsigned long long end = now_ms() + patience();
     for (int fd = 0; fd < 3; ++fd) {
-        for (unsigned turn = 0; is_in(subset, fd) && fcntl(fd, F_GETFD) != -1 && now_ms() < end; turn++) {
-            give_way(turn);
+        unsigned turn = 0;
+        while (is_in(subset, fd) && fcntl(fd, F_GETFD) != -1) {
+            if (now_ms() >= end) {
+                throw Failure("descriptor " + std::to_string(fd) + " is " + file_of(fd));
+            }
+            give_way(turn++);
         }
-        EXPECT(!is_in(subset, fd) || fcntl(fd, F_GETFD) == -1);
     }
 }
 
