@@ -18,6 +18,7 @@ static struct fi_info *(*newest_dupinfo)(const struct fi_info *);
 static void (*newest_freeinfo)(struct fi_info *);
 static int connect_timeout_s = 900;
 static int caches = 1;
+static int offers_datagrams = 0;
 
 struct fi_provider prov_provider = {
     .version = FI_VERSION(0, 1),
@@ -35,6 +36,8 @@ static const struct {
 } settings[] = {
     {"device", FI_PARAM_STRING, "devices of VIPL, separated by commas (default: VIPL_DEVICE, or loopback)"},
     {"connect_timeout", FI_PARAM_INT, "seconds that fi_connect() waits for the peer's answer (default: 900)"},
+    {"rdm", FI_PARAM_BOOL,
+     "endpoints are datagram endpoints of the provider's own, without ofi_rxm (default: no)"},
     {"cache", FI_PARAM_BOOL, "memory stays registered for the next time (default: yes)"},
 };
 
@@ -51,6 +54,11 @@ void prov_info_free(struct fi_info *info)
 VIP_ULONG prov_connect_timeout_ms(void)
 {
     return (VIP_ULONG)connect_timeout_s * 1000;
+}
+
+bool prov_offers_datagrams(void)
+{
+    return offers_datagrams != 0;
 }
 
 bool prov_caches(void)
@@ -132,6 +140,10 @@ static void read_settings(void)
     } else if (rc != -FI_ENODATA) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_CORE,
                  "FI_VIPL_CONNECT_TIMEOUT is not a number from 1 to 86400: it is %d\n", connect_timeout_s);
+    }
+    rc = fi_param_get_bool(&prov_provider, "rdm", &offers_datagrams);
+    if (rc != 0 && rc != -FI_ENODATA) {
+        PROV_LOG(FI_LOG_WARN, FI_LOG_CORE, "FI_VIPL_RDM is neither yes nor no: it is %d\n", offers_datagrams);
     }
     rc = fi_param_get_bool(&prov_provider, "cache", &caches);
     if (rc != 0 && rc != -FI_ENODATA) {

@@ -19,11 +19,11 @@ static int error_of(uint32_t status)
     return (status & VIP_STATUS_REMOTE_DESC_ERROR) != 0 ? FI_EREMOTEIO : FI_EIO;
 }
 
-/* Completed for the program: it reads it, or never hears of it. */
+/* For the program: it reads the completion, or never hears of it. */
 static void finish(struct prov_op *op, struct prov_cq *cq)
 {
-    if (op->wanted || op->error != 0) {
-        prov_cq_add(cq, op);
+    if (op->wanted || op->entry.error != 0) {
+        prov_cq_add(cq, &op->entry);
     } else {
         prov_op_give(op);
     }
@@ -31,27 +31,41 @@ static void finish(struct prov_op *op, struct prov_cq *cq)
 
 static void receive_done(struct prov_ep *ep, struct prov_op *op)
 {
-    uint32_t status = op->status;
+    uint32_t status = op->entry.status;
     ep->received++;
-    op->length = op->descriptor.CS.Length;
-    op->flags = FI_RECV | FI_MSG;
+    if (ep->rdm != NULL) {
+        rdm_link_received(ep->rdm, op);
+        prov_credit_advertise(ep);
+        return;
+    }
+    op->entry.length = op->descriptor.CS.Length;
+    op->entry.flags = FI_RECV | FI_MSG;
     if ((status & VIP_STATUS_OP_MASK) == VIP_STATUS_OP_REMOTE_RDMA_WRITE) {
-        op->flags = FI_REMOTE_WRITE | FI_RMA;
-        op->buffer = NULL;
+        op->entry.flags = FI_REMOTE_WRITE | FI_RMA;
+        op->entry.buffer = NULL;
     }
     if ((status & VIP_STATUS_IMMEDIATE) != 0) {
-        op->flags |= FI_REMOTE_CQ_DATA;
-        op->data = op->descriptor.CS.ImmediateData;
+        op->entry.flags |= FI_REMOTE_CQ_DATA;
+        op->entry.data = op->descriptor.CS.ImmediateData;
     }
     finish(op, ep->rx_cq);
     prov_credit_advertise(ep);
 }
 
+void prov_op_finish(struct prov_op *op)
+{
+    if (op->ep->rdm != NULL) {
+        rdm_link_done(op->ep->rdm, op);
+    } else {
+        finish(op, op->ep->tx_cq);
+    }
+}
+
 static void part_done(struct prov_ep *ep, struct prov_op *op)
 {
-    if (op->error != 0 && ep->transfer.error == 0) {
-        ep->transfer.error = op->error;
-        ep->transfer.status = op->status;
+    if (op->entry.error != 0 && ep->transfer.error == 0) {
+        ep->transfer.error = op->entry.error;
+        ep->transfer.status = op->entry.status;
     }
     prov_op_give(op);
     ep->transfer.posted--;
@@ -60,8 +74,8 @@ static void part_done(struct prov_ep *ep, struct prov_op *op)
 
 static void complete(struct prov_ep *ep, struct prov_op *op, bool failed)
 {
-    op->status = op->descriptor.CS.Status;
-    op->error = failed ? error_of(op->status) : 0;
+    op->entry.status = op->descriptor.CS.Status;
+    op->entry.error = failed ? error_of(op->entry.status) : 0;
     if (failed) {
         VIP_VI_STATE state = VIP_STATE_CONNECTED;
         if (VipQueryVi(ep->vi, &state, NULL, NULL, NULL) == VIP_SUCCESS && state != VIP_STATE_CONNECTED) {
@@ -85,12 +99,12 @@ static void complete(struct prov_ep *ep, struct prov_op *op, bool failed)
     default:
         if (ep->transfer.last == op) {
             if (ep->transfer.error != 0) {
-                op->error = ep->transfer.error;
-                op->status = ep->transfer.status;
+                op->entry.error = ep->transfer.error;
+                op->entry.status = ep->transfer.status;
             }
             ep->transfer.last = NULL;
         }
-        finish(op, ep->tx_cq);
+        prov_op_finish(op);
         break;
     }
 }

@@ -37,7 +37,7 @@ void prov_ep_hello_done(struct prov_ep *ep, struct prov_op *op)
     if (ep->state != PROV_CONNECTING) {
         return; /* it was sent, or came too late */
     }
-    if (op->error != 0) {
+    if (op->entry.error != 0) {
         connect_failed(ep, PROV_GONE, FI_ECONNABORTED, 0);
         return;
     }
@@ -102,7 +102,7 @@ static void *connector_run(void *argument)
     VIP_VI_ATTRIBUTES theirs;
     VIP_RETURN rc = VipxConnectRequest(ep->vi, &ep->from.net, &ep->to.net, VIPX_AT_ONCE,
                                        prov_connect_timeout_ms(), &theirs);
-    if (rc == VIP_SUCCESS) {
+    if (rc == VIP_SUCCESS && ep->rdm == NULL) { /* links leave it to the thread that will use the VI */
         await_hello(ep);
     }
     prov_nic_lock(ep->nic);

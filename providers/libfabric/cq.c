@@ -31,7 +31,7 @@ static struct prov_cq *cq_of(struct fid_cq *fid)
 void prov_cq_update_wake(struct prov_cq *cq)
 {
     uint64_t count = 1;
-    bool wanted = cq->ready > 0 || cq->signalled;
+    bool wanted = cq->ready > 0 || cq->signalled || cq->has_events;
     if (cq->wake_fd < 0 || cq->woken == wanted) {
         return;
     }
@@ -45,7 +45,8 @@ void prov_cq_update_wake(struct prov_cq *cq)
 static void begin_tick(struct prov_cq *cq)
 {
     const struct itimerspec soon = {.it_value = {.tv_nsec = 1000000}};
-    if (cq->tick_fd >= 0 && !cq->ticking && !list_is_alone(&cq->domain->nic->pending)) {
+    bool looks = cq->also != NULL || !list_is_alone(&cq->domain->nic->pending);
+    if (cq->tick_fd >= 0 && !cq->ticking && looks) {
         prov_set(&cq->ticking, timerfd_settime(cq->tick_fd, 0, &soon, NULL) == 0);
     }
 }
@@ -67,36 +68,75 @@ static void count_ready(struct prov_cq *cq, size_t ready)
     prov_set(&cq->has_ready, ready > 0);
 }
 
-void prov_cq_add(struct prov_cq *cq, struct prov_op *op)
+void prov_cq_add(struct prov_cq *cq, struct prov_entry *entry)
 {
-    list_append(&cq->done, &op->link);
+    list_append(&cq->done, &entry->link);
     count_ready(cq, cq->ready + 1);
+}
+
+void prov_cq_remove(struct prov_cq *cq, struct prov_entry *entry)
+{
+    list_remove(&entry->link);
+    count_ready(cq, cq->ready - 1);
+}
+
+/* The operation of a completion; NULL: it is not of one. */
+static const struct prov_op *operation_of(const struct prov_entry *entry)
+{
+    return entry->release == prov_op_release ? container_of(entry, const struct prov_op, entry) : NULL;
 }
 
 void prov_cq_forget(struct prov_cq *cq, const struct prov_ep *ep)
 {
     struct list *one = cq->done.next;
     while (one != &cq->done) {
-        struct prov_op *op = container_of(one, struct prov_op, link);
+        struct prov_entry *entry = container_of(one, struct prov_entry, link);
+        const struct prov_op *op = operation_of(entry);
         one = one->next;
-        if (op->ep == ep) {
-            list_remove(&op->link);
-            count_ready(cq, cq->ready - 1);
+        if (op != NULL && op->ep == ep) {
+            prov_cq_remove(cq, entry);
         }
     }
-    if (cq->last == ep) {
-        cq->last = NULL;
+    for (int i = 0; i < 2; i++) {
+        cq->last[i] = cq->last[i] == ep ? NULL : cq->last[i];
     }
     prov_cq_update_wake(cq);
 }
 
 void prov_cq_took(struct prov_cq *cq, VIP_VI_HANDLE vi, VIP_BOOLEAN recv)
 {
-    if (cq->last == NULL || cq->last->vi != vi) {
-        cq->last = VipGetUserData(vi); /* NULL once the VI is destroyed */
+    struct prov_ep **last = &cq->last[recv ? 1 : 0];
+    if (*last == NULL || (*last)->vi != vi) {
+        *last = VipGetUserData(vi); /* NULL once the VI is destroyed */
     }
-    if (cq->last != NULL) {
-        (void)prov_ep_reap(cq->last, recv);
+    if (*last != NULL) {
+        (void)prov_ep_reap(*last, recv);
+    }
+}
+
+void prov_cq_await(struct prov_cq *cq, struct prov_ep *ep)
+{
+    if (ep->awaited++ == 0) {
+        list_append(&cq->awaiting, &ep->awaiting);
+        prov_set(&cq->has_awaiting, true);
+    }
+}
+
+void prov_cq_awaits_less(struct prov_cq *cq, struct prov_ep *ep)
+{
+    if (--ep->awaited == 0) {
+        list_remove(&ep->awaiting);
+        prov_set(&cq->has_awaiting, !list_is_alone(&cq->awaiting));
+    }
+}
+
+/* Locked. Takes what the device does not tell of. */
+static void reap_awaited(struct prov_cq *cq)
+{
+    for (unsigned count = list_length(&cq->awaiting); count > 0 && !list_is_alone(&cq->awaiting); count--) {
+        struct list *one = list_pop(&cq->awaiting);
+        list_append(&cq->awaiting, one);
+        prov_ep_reap_sends(container_of(one, struct prov_ep, awaiting));
     }
 }
 
@@ -105,6 +145,13 @@ static void poll_device(struct prov_cq *cq, size_t wanted)
 {
     VIP_VI_HANDLE vi = NULL;
     VIP_BOOLEAN recv = VIP_FALSE;
+    if (cq->also != NULL) {
+        poll_device(cq->also, SIZE_MAX);
+        prov_cq_update_wake(cq->also);
+    }
+    if (cq->has_awaiting) {
+        reap_awaited(cq);
+    }
     while (cq->ready < wanted && VipCQDone(cq->handle, &vi, &recv) == VIP_SUCCESS) {
         prov_cq_took(cq, vi, recv);
     }
@@ -115,8 +162,8 @@ bool prov_cq_has(struct prov_cq *cq, const struct prov_ep *ep)
     poll_device(cq, SIZE_MAX);
     prov_cq_update_wake(cq);
     for (const struct list *one = cq->done.next; one != &cq->done; one = one->next) {
-        const struct prov_op *op = container_of(one, const struct prov_op, link);
-        if (op->ep == ep && op->error == 0) {
+        const struct prov_op *op = operation_of(container_of(one, const struct prov_entry, link));
+        if (op != NULL && op->ep == ep && op->entry.error == 0) {
             return true;
         }
     }
@@ -132,7 +179,7 @@ bool prov_cq_ready(struct prov_cq *cq)
     if (cq->ready == 0) {
         begin_tick(cq);
     }
-    return cq->ready > 0;
+    return cq->ready > 0 || cq->has_events;
 }
 
 int prov_cq_grow(struct prov_cq *cq, size_t operations)
@@ -158,7 +205,7 @@ void prov_cq_shrink(struct prov_cq *cq, size_t operations)
 }
 
 /* Writes an entry of the queue's format; its size. */
-static size_t write_entry(const struct prov_cq *cq, const struct prov_op *op, uint8_t *out)
+static size_t write_entry(const struct prov_cq *cq, const struct prov_entry *entry, uint8_t *out)
 {
     static const size_t sizes[] = {
         [FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
@@ -166,34 +213,47 @@ static size_t write_entry(const struct prov_cq *cq, const struct prov_op *op, ui
         [FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
         [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
     };
-    const struct fi_cq_tagged_entry entry = {.op_context = op->context,
-                                             .flags = op->flags,
-                                             .len = op->length,
-                                             .buf = op->buffer,
-                                             .data = op->data};
-    memcpy(out, &entry, sizes[cq->format]); /* each format is a beginning of the next one */
+    const struct fi_cq_tagged_entry whole = {.op_context = entry->context,
+                                             .flags = entry->flags,
+                                             .len = entry->length,
+                                             .buf = entry->buffer,
+                                             .data = entry->data,
+                                             .tag = entry->tag};
+    memcpy(out, &whole, sizes[cq->format]); /* each format is a beginning of the next one */
     return sizes[cq->format];
 }
 
 /* Locked. The oldest completion, or NULL. */
-static struct prov_op *first_of(const struct prov_cq *cq)
+static struct prov_entry *first_of(const struct prov_cq *cq)
 {
-    return cq->ready > 0 ? container_of(cq->done.next, struct prov_op, link) : NULL;
+    return cq->ready > 0 ? container_of(cq->done.next, struct prov_entry, link) : NULL;
 }
 
 /* Locked. The program has it. */
-static void read_it(struct prov_cq *cq, struct prov_op *op)
+static void read_it(struct prov_cq *cq, struct prov_entry *entry)
 {
-    list_remove(&op->link);
-    count_ready(cq, cq->ready - 1);
-    prov_op_give(op);
+    prov_cq_remove(cq, entry);
+    entry->release(entry);
 }
 
 /* Without the lock: a read has nothing to do but to ask the device. What another thread is about
  * to add, the next read finds. */
 static bool is_quiet(struct prov_cq *cq)
 {
-    return !prov_is(&cq->has_ready) && !prov_is(&cq->ticking) && !prov_is(&cq->domain->nic->has_pending);
+    return !prov_is(&cq->has_ready) && !prov_is(&cq->ticking) && !prov_is(&cq->has_awaiting) &&
+           cq->also == NULL && !prov_is(&cq->domain->nic->has_pending);
+}
+
+/* A look for news of links takes as long as some reads. */
+static bool is_due_to_look(struct prov_cq *cq)
+{
+    enum { READS = 256 };
+    if (!cq->looks) {
+        return false;
+    }
+    unsigned reads = __atomic_load_n(&cq->reads, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&cq->reads, reads, __ATOMIC_RELAXED);
+    return reads % READS == 0;
 }
 
 /* Most reads of a program that polls find nothing, and take no lock. */
@@ -204,6 +264,9 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, fi_ad
     size_t done = 0;
     VIP_VI_HANDLE vi = NULL;
     VIP_BOOLEAN recv = VIP_FALSE;
+    if (prov_is(&cq->has_events) || is_due_to_look(cq)) {
+        rdm_progress(cq);
+    }
     bool quiet = is_quiet(cq);
     if (quiet && VipCQDone(cq->handle, &vi, &recv) != VIP_SUCCESS) {
         return -FI_EAGAIN;
@@ -215,16 +278,16 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, fi_ad
     end_tick(cq);
     prov_push(cq->domain->nic);
     poll_device(cq, count > 0 ? count : 1);
-    struct prov_op *op = first_of(cq);
-    bool failed = op != NULL && op->error != 0;
-    while (done < count && op != NULL && op->error == 0) {
-        out += write_entry(cq, op, out);
+    struct prov_entry *entry = first_of(cq);
+    bool failed = entry != NULL && entry->error != 0;
+    while (done < count && entry != NULL && entry->error == 0) {
+        out += write_entry(cq, entry, out);
         if (sources != NULL) {
-            sources[done] = FI_ADDR_NOTAVAIL;
+            sources[done] = entry->source;
         }
         done++;
-        read_it(cq, op);
-        op = first_of(cq);
+        read_it(cq, entry);
+        entry = first_of(cq);
     }
     prov_cq_update_wake(cq);
     prov_nic_unlock(cq->domain->nic);
@@ -239,26 +302,26 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
     return cq_readfrom(fid, buffer, count, NULL);
 }
 
-static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *out, uint64_t flags)
 {
     struct prov_cq *cq = cq_of(fid);
     ssize_t rc = -FI_EAGAIN;
     prov_nic_lock(cq->domain->nic);
     poll_device(cq, 1);
-    struct prov_op *op = first_of(cq);
-    if (op != NULL && op->error != 0) {
-        entry->op_context = op->context;
-        entry->flags = op->flags;
-        entry->len = op->length;
-        entry->buf = op->buffer;
-        entry->data = op->data;
-        entry->tag = 0;
-        entry->olen = 0;
-        entry->err = op->error;
-        entry->prov_errno = (int)op->status;
-        entry->err_data_size = 0; /* which an application of libfabric 1.5 gives room for */
+    struct prov_entry *entry = first_of(cq);
+    if (entry != NULL && entry->error != 0) {
+        out->op_context = entry->context;
+        out->flags = entry->flags;
+        out->len = entry->length;
+        out->buf = entry->buffer;
+        out->data = entry->data;
+        out->tag = entry->tag;
+        out->olen = entry->excess;
+        out->err = entry->error;
+        out->prov_errno = (int)entry->status;
+        out->err_data_size = 0; /* which an application of libfabric 1.5 gives room for */
         if ((flags & FI_PEEK) == 0) {
-            read_it(cq, op);
+            read_it(cq, entry);
         }
         rc = 1;
     }
@@ -307,6 +370,9 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buffer, size_t count, fi_a
         return -FI_ENOSYS; /* opened with FI_WAIT_NONE */
     }
     for (;;) {
+        if (prov_is(&cq->has_events)) {
+            rdm_progress(cq);
+        }
         prov_nic_lock(cq->domain->nic);
         bool ready = prov_cq_ready(cq);
         prov_nic_unlock(cq->domain->nic);
@@ -468,6 +534,7 @@ int prov_cq_open(struct fid_domain *fid, struct fi_cq_attr *attributes, struct f
     cq->entries = attributes->size > 0 ? attributes->size : 1;
     cq->wake_fd = cq->tick_fd = cq->wait_fd = -1;
     list_init(&cq->done);
+    list_init(&cq->awaiting);
     if (cq->wait == FI_WAIT_FD) {
         cq->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         cq->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);

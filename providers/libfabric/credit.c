@@ -70,7 +70,7 @@ bool prov_is_waiting(const struct prov_ep *ep)
 int prov_submit(struct prov_ep *ep, struct prov_op *op)
 {
     if (prov_is_waiting(ep) || prov_transfer_goes_on(ep) || (op->takes_receive && !prov_take_credit(ep))) {
-        list_append(&ep->waiting, &op->link);
+        list_append(&ep->waiting, &op->entry.link);
         ep->nic->stalls++;
         set_pending(ep);
         return 0;
@@ -87,16 +87,16 @@ void prov_push_ep(struct prov_ep *ep)
 {
     prov_transfer_continue(ep);
     while (prov_is_waiting(ep) && !prov_transfer_goes_on(ep)) {
-        struct prov_op *op = container_of(ep->waiting.next, struct prov_op, link);
+        struct prov_op *op = container_of(ep->waiting.next, struct prov_op, entry.link);
         if (op->takes_receive && !prov_take_credit(ep)) {
             break;
         }
-        list_remove(&op->link);
+        list_remove(&op->entry.link);
         int rc = prov_error(VipPostSend(ep->vi, &op->descriptor, ep->pool_handle));
         if (rc != 0) { /* the device lacks memory for it */
             ep->sent -= op->takes_receive ? 1 : 0;
-            op->error = -rc;
-            prov_cq_add(ep->tx_cq, op);
+            op->entry.error = -rc;
+            prov_op_finish(op);
         }
     }
     prov_clear_pending(ep);
@@ -122,11 +122,11 @@ void prov_cancel_waiting(struct prov_ep *ep)
         prov_transfer_continue(ep); /* it ends when no part of it is under way */
     }
     while (prov_is_waiting(ep)) {
-        struct prov_op *op = container_of(ep->waiting.next, struct prov_op, link);
-        list_remove(&op->link);
-        op->error = FI_ECANCELED;
-        op->status = VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR;
-        prov_cq_add(ep->tx_cq, op);
+        struct prov_op *op = container_of(ep->waiting.next, struct prov_op, entry.link);
+        list_remove(&op->entry.link);
+        op->entry.error = FI_ECANCELED;
+        op->entry.status = VIP_STATUS_DONE | VIP_STATUS_DESC_FLUSHED_ERROR;
+        prov_op_finish(op);
     }
     prov_clear_pending(ep);
     prov_cq_update_wake(ep->tx_cq);

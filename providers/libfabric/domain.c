@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider.h"
+#include "rdm.h"
 
 static int domain_close(struct fid *fid)
 {
@@ -22,15 +22,20 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
-/* Objects that connected endpoints do without. */
-static int no_av(struct fid_domain *domain, struct fi_av_attr *attributes, struct fid_av **av, void *context)
+static int endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
 {
-    (void)domain;
-    (void)attributes;
-    (void)av;
-    (void)context;
-    return -FI_ENOSYS;
+    bool is_rdm = info->ep_attr != NULL && info->ep_attr->type == FI_EP_RDM;
+    return is_rdm ? rdm_ep_open(domain, info, ep, context) : prov_ep_open(domain, info, ep, context);
 }
+
+/* Connected endpoints do without. */
+static int av_open(struct fid_domain *domain, struct fi_av_attr *attributes, struct fid_av **av,
+                   void *context)
+{
+    return prov_offers_datagrams() ? rdm_av_open(domain, attributes, av, context) : -FI_ENOSYS;
+}
+
+/* Objects that endpoints do without. */
 
 static int no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context)
 {
@@ -89,9 +94,9 @@ static struct fi_ops domain_fid_ops = {
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
-    .av_open = no_av,
+    .av_open = av_open,
     .cq_open = prov_cq_open,
-    .endpoint = prov_ep_open,
+    .endpoint = endpoint_open,
     .scalable_ep = no_scalable_ep,
     .cntr_open = no_counter,
     .poll_open = no_poll,

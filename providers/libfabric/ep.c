@@ -16,8 +16,8 @@ struct prov_op *prov_op_take(struct list *free)
     if (list_is_alone(free)) {
         return NULL;
     }
-    struct prov_op *op = container_of(free->next, struct prov_op, link);
-    list_remove(&op->link);
+    struct prov_op *op = container_of(free->next, struct prov_op, entry.link);
+    list_remove(&op->entry.link);
     return op;
 }
 
@@ -26,19 +26,28 @@ void prov_op_give(struct prov_op *op)
     struct prov_ep *ep = op->ep;
     switch (op->kind) {
     case PROV_OP_RECV:
-        list_prepend(&ep->rx_free, &op->link);
+        list_prepend(&ep->rx_free, &op->entry.link);
         break;
     case PROV_OP_CREDIT:
-        list_prepend(&ep->credit_free, &op->link);
+        list_prepend(&ep->credit_free, &op->entry.link);
         break;
     case PROV_OP_PART:
-        list_prepend(&ep->part_free, &op->link);
+        list_prepend(&ep->part_free, &op->entry.link);
         break;
     case PROV_OP_HELLO:
         break;
     default:
-        list_prepend(&ep->tx_free, &op->link);
+        list_prepend(&ep->tx_free, &op->entry.link);
         break;
+    }
+}
+
+void prov_op_release(struct prov_entry *entry)
+{
+    struct prov_op *op = container_of(entry, struct prov_op, entry);
+    prov_op_give(op);
+    if (op->ep->rdm != NULL) {
+        rdm_link_freed(op->ep->rdm);
     }
 }
 
@@ -46,10 +55,10 @@ VIP_DESCRIPTOR_SEGMENT *prov_op_begin(struct prov_op *op, enum prov_kind kind, u
 {
     VIP_CONTROL_SEGMENT *head = &op->descriptor.CS;
     op->kind = kind;
-    op->error = 0;
-    op->buffer = NULL;
-    op->data = 0;
-    op->length = 0;
+    op->entry.error = 0;
+    op->entry.buffer = NULL;
+    op->entry.data = 0;
+    op->entry.length = 0;
     op->wanted = false;
     op->takes_receive = false;
     head->Control = control;
@@ -101,7 +110,9 @@ static int make_pool(struct prov_ep *ep)
     for (size_t i = 0; i < all; i++) {
         ops[i].ep = ep;
         ops[i].inject = i < senders ? inject + i * PROV_INJECT : NULL;
-        list_init(&ops[i].link);
+        ops[i].entry.release = prov_op_release;
+        ops[i].entry.source = FI_ADDR_NOTAVAIL;
+        list_init(&ops[i].entry.link);
         ops[i].kind = i == 0                                 ? PROV_OP_HELLO
                       : i <= PROV_CREDIT_OPS                 ? PROV_OP_CREDIT
                       : i <= PROV_CREDIT_OPS + PROV_PART_OPS ? PROV_OP_PART
@@ -134,7 +145,8 @@ static int make_vi(struct prov_ep *ep)
                                     .Ptag = ep->domain->ptag,
                                     .EnableRdmaWrite = VIP_TRUE,
                                     .EnableRdmaRead = VIP_TRUE};
-    VIP_RETURN rc = VipCreateVi(ep->nic->handle, &attributes, ep->tx_cq->handle, ep->rx_cq->handle, &ep->vi);
+    VIP_RETURN rc = VipCreateVi(ep->nic->handle, &attributes, ep->reports_sends ? ep->tx_cq->handle : NULL,
+                                ep->rx_cq->handle, &ep->vi);
     if (rc == VIP_SUCCESS) {
         rc = VipSetUserData(ep->vi, ep);
     }
@@ -279,6 +291,10 @@ static void leave(struct prov_ep *ep)
 {
     list_remove(&ep->of_nic);
     prov_clear_pending(ep);
+    if (ep->awaited > 0) {
+        ep->awaited = 1;
+        prov_cq_awaits_less(ep->tx_cq, ep);
+    }
     if (ep->request != NULL) {
         (void)VipConnectReject(ep->request->conn);
         prov_request_free(ep->request);
@@ -287,6 +303,9 @@ static void leave(struct prov_ep *ep)
         prov_eq_remove(ep->eq, &ep->connected);
         prov_eq_remove(ep->eq, &ep->shutdown);
         ep->eq->users--;
+    }
+    if (ep->rdm != NULL) {
+        rdm_link_forget(ep->rdm);
     }
     if (ep->tx_cq != NULL) {
         prov_cq_forget(ep->tx_cq, ep);
@@ -358,8 +377,8 @@ int prov_cm_setopt(fid_t fid, int level, int name, const void *value, size_t byt
     return -FI_ENOPROTOOPT;
 }
 
-static int no_tx_context(struct fid_ep *ep, int index, struct fi_tx_attr *attributes, struct fid_ep **out,
-                         void *context)
+int prov_no_tx_context(struct fid_ep *ep, int index, struct fi_tx_attr *attributes, struct fid_ep **out,
+                       void *context)
 {
     (void)ep;
     (void)index;
@@ -369,8 +388,8 @@ static int no_tx_context(struct fid_ep *ep, int index, struct fi_tx_attr *attrib
     return -FI_ENOSYS;
 }
 
-static int no_rx_context(struct fid_ep *ep, int index, struct fi_rx_attr *attributes, struct fid_ep **out,
-                         void *context)
+int prov_no_rx_context(struct fid_ep *ep, int index, struct fi_rx_attr *attributes, struct fid_ep **out,
+                       void *context)
 {
     (void)ep;
     (void)index;
@@ -380,7 +399,7 @@ static int no_rx_context(struct fid_ep *ep, int index, struct fi_rx_attr *attrib
     return -FI_ENOSYS;
 }
 
-static ssize_t no_size_left(struct fid_ep *ep)
+ssize_t prov_no_size_left(struct fid_ep *ep)
 {
     (void)ep;
     return -FI_ENOSYS;
@@ -399,10 +418,10 @@ static struct fi_ops_ep ep_ops = {
     .cancel = ep_cancel,
     .getopt = prov_cm_getopt,
     .setopt = prov_cm_setopt,
-    .tx_ctx = no_tx_context,
-    .rx_ctx = no_rx_context,
-    .rx_size_left = no_size_left,
-    .tx_size_left = no_size_left,
+    .tx_ctx = prov_no_tx_context,
+    .rx_ctx = prov_no_rx_context,
+    .rx_size_left = prov_no_size_left,
+    .tx_size_left = prov_no_size_left,
 };
 
 static int check_info(const struct fi_info *info)
@@ -455,6 +474,8 @@ int prov_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **o
     ep->info = copy;
     list_init(&ep->of_nic);
     list_init(&ep->pending);
+    list_init(&ep->awaiting);
+    ep->reports_sends = true;
     list_init(&ep->waiting);
     prov_event_init(&ep->connected, &ep->fid.fid, ep->peer_data);
     prov_event_init(&ep->shutdown, &ep->fid.fid, ep->peer_data);

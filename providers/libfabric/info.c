@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider.h"
+#include "rdm.h"
 
 enum {
     BASIC = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, /* FI_MR_BASIC, as separate bits */
@@ -19,6 +19,8 @@ static const uint64_t capabilities = FI_MSG | FI_RMA | FI_SEND | FI_RECV | FI_RE
 static const uint64_t order = FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAS | FI_ORDER_WAW | FI_ORDER_RAS |
                               FI_ORDER_RAW | FI_ORDER_RAR | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |
                               FI_ORDER_RMA_WAW;
+/* Tags whose bits are all for the program: libfabric shows fields by alternating ones and zeros. */
+static const uint64_t any_tag = UINT64_C(0xAAAAAAAAAAAAAAAA);
 static const uint64_t tx_flags = FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
 
 static void set_transmit(struct fi_tx_attr *tx, const struct fi_tx_attr *hints)
@@ -67,8 +69,38 @@ static void set_domain(struct fi_domain_attr *domain, const struct prov_nic *nic
     domain->name = strdup(nic->name);
 }
 
-/* What the device offers a program with these hints, which may be NULL. */
-static struct fi_info *offer(const struct prov_nic *nic, uint32_t version, const struct fi_info *hints)
+/* What is different of datagram endpoints: messages alone, and no memory of the program's need be
+ * registered. */
+static void set_datagrams(struct fi_info *info, const struct fi_info *hints)
+{
+    static const uint64_t on_demand = FI_DIRECTED_RECV | FI_SOURCE;
+    info->caps = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM | on_demand;
+    if (hints != NULL && hints->caps != 0) {
+        info->caps &= ~on_demand | hints->caps;
+    }
+    info->mode = 0;
+    info->tx_attr->caps = FI_MSG | FI_TAGGED | FI_SEND;
+    info->tx_attr->msg_order = info->rx_attr->msg_order = FI_ORDER_SAS;
+    info->tx_attr->comp_order = info->rx_attr->comp_order = FI_ORDER_NONE;
+    info->tx_attr->inject_size = RDM_INJECT;
+    info->tx_attr->rma_iov_limit = 0;
+    info->rx_attr->caps = FI_MSG | FI_TAGGED | FI_RECV | (info->caps & on_demand);
+    info->rx_attr->mode = 0;
+    info->domain_attr->mr_mode = 0;
+    info->domain_attr->cq_data_size = sizeof(uint64_t);
+    info->domain_attr->av_type = FI_AV_UNSPEC;
+    if (hints != NULL && hints->domain_attr != NULL) {
+        info->domain_attr->av_type = hints->domain_attr->av_type;
+    }
+    info->ep_attr->type = FI_EP_RDM;
+    info->ep_attr->mem_tag_format = any_tag;
+    info->ep_attr->max_msg_size = SIZE_MAX / 2;
+    info->ep_attr->max_order_raw_size = info->ep_attr->max_order_waw_size = 0;
+}
+
+/* What the device offers a program with these hints, which may be NULL, of one type of endpoint. */
+static struct fi_info *offer(const struct prov_nic *nic, uint32_t version, const struct fi_info *hints,
+                             enum fi_ep_type type)
 {
     struct fi_info *info = prov_info_dup(NULL);
     if (info == NULL) {
@@ -96,6 +128,9 @@ static struct fi_info *offer(const struct prov_nic *nic, uint32_t version, const
     info->ep_attr->rx_ctx_cnt = 1;
     info->ep_attr->max_order_raw_size = info->ep_attr->max_msg_size;
     info->ep_attr->max_order_waw_size = info->ep_attr->max_msg_size;
+    if (type == FI_EP_RDM) {
+        set_datagrams(info, hints);
+    }
     info->fabric_attr->name = strdup(nic->name);
     info->fabric_attr->prov_version = prov_provider.version;
     info->addr_format = prov_address_format(nic);
@@ -116,14 +151,17 @@ static const char *unfit_domain(const struct fi_domain_attr *hints, uint64_t mod
     if (hints->name != NULL && strcmp(hints->name, info->domain_attr->name) != 0) {
         return "domain name";
     }
-    if (old ? hints->mr_mode == FI_MR_SCALABLE
-            : hints->mr_mode == FI_MR_SCALABLE ||
-                  ((hints->mr_mode & FI_MR_BASIC) == 0 && (hints->mr_mode & BASIC) != BASIC)) {
+    bool registers = info->ep_attr->type == FI_EP_MSG;
+    if (!registers) {
+        /* any mr_mode fits */
+    } else if (old ? hints->mr_mode == FI_MR_SCALABLE
+                   : hints->mr_mode == FI_MR_SCALABLE ||
+                         ((hints->mr_mode & FI_MR_BASIC) == 0 && (hints->mr_mode & BASIC) != BASIC)) {
         return "mr_mode";
     }
-    if (old || (hints->mr_mode & FI_MR_BASIC) != 0
-            ? (mode & FI_LOCAL_MR) == 0 && (hints->mr_mode & FI_MR_LOCAL) == 0
-            : (hints->mr_mode & FI_MR_LOCAL) == 0) {
+    if (registers && (old || (hints->mr_mode & FI_MR_BASIC) != 0
+                          ? (mode & FI_LOCAL_MR) == 0 && (hints->mr_mode & FI_MR_LOCAL) == 0
+                          : (hints->mr_mode & FI_MR_LOCAL) == 0)) {
         return "FI_MR_LOCAL";
     }
     if (hints->cq_data_size > info->domain_attr->cq_data_size) {
@@ -143,7 +181,7 @@ static const char *unfit_endpoint(const struct fi_ep_attr *hints, const struct f
     if (hints == NULL) {
         return NULL;
     }
-    if (hints->type != FI_EP_UNSPEC && hints->type != FI_EP_MSG) {
+    if (hints->type != FI_EP_UNSPEC && hints->type != own->type) {
         return "endpoint type";
     }
     if (hints->protocol != FI_PROTO_UNSPEC) {
@@ -171,12 +209,12 @@ static const char *unfit_transmit(const struct fi_tx_attr *hints, const struct f
     if ((hints->op_flags & ~tx_flags) != 0) {
         return "tx op_flags";
     }
-    if ((hints->msg_order & ~order) != 0 ||
+    if ((hints->msg_order & ~info->tx_attr->msg_order) != 0 ||
         (hints->comp_order & ~(uint64_t)(FI_ORDER_STRICT | FI_ORDER_DATA)) != 0) {
         return "tx order";
     }
-    if (hints->inject_size > PROV_INJECT || hints->size > PROV_TX_MOST || hints->iov_limit > PROV_IOVS ||
-        hints->rma_iov_limit > 1) {
+    if (hints->inject_size > info->tx_attr->inject_size || hints->size > PROV_TX_MOST ||
+        hints->iov_limit > PROV_IOVS || hints->rma_iov_limit > info->tx_attr->rma_iov_limit) {
         return "tx sizes";
     }
     return NULL;
@@ -193,7 +231,7 @@ static const char *unfit_receive(const struct fi_rx_attr *hints, const struct fi
     if ((hints->op_flags & ~(uint64_t)FI_COMPLETION) != 0) {
         return "rx op_flags";
     }
-    if ((hints->msg_order & ~order) != 0 ||
+    if ((hints->msg_order & ~info->rx_attr->msg_order) != 0 ||
         (hints->comp_order & ~(uint64_t)(FI_ORDER_STRICT | FI_ORDER_DATA)) != 0) {
         return "rx order";
     }
@@ -303,18 +341,19 @@ static int set_addresses(const struct prov_nic *nic, const char *node, const cha
     return rc;
 }
 
-/* The offer of a device, or NULL. */
-static struct fi_info *ask_device(const char *name, uint32_t version, const char *node, const char *service,
-                                  uint64_t flags, const struct fi_info *hints)
+/* The offer of a device for one type of endpoint, or NULL. */
+static struct fi_info *ask_device(struct prov_nic *nic, enum fi_ep_type type, uint32_t version,
+                                  const char *node, const char *service, uint64_t flags,
+                                  const struct fi_info *hints)
 {
-    struct prov_nic *nic = prov_nic_find(name);
-    struct fi_info *info = nic != NULL ? offer(nic, version, hints) : NULL;
+    struct fi_info *info = offer(nic, version, hints, type);
     if (info == NULL) {
         return NULL;
     }
     const char *why = unfit(hints, version, info);
     if (why != NULL) {
-        PROV_LOG(FI_LOG_INFO, FI_LOG_CORE, "%s: the hints do not fit: %s\n", name, why);
+        PROV_LOG(FI_LOG_INFO, FI_LOG_CORE, "%s, %s: the hints do not fit: %s\n", nic->name,
+                 type == FI_EP_RDM ? "datagrams" : "connections", why);
     }
     if (why != NULL || set_addresses(nic, node, service, flags, hints, info) != 0) {
         prov_info_free(info);
@@ -324,10 +363,32 @@ static struct fi_info *ask_device(const char *name, uint32_t version, const char
     return info;
 }
 
+struct fi_info *prov_link_info(struct prov_nic *nic, const void *address, size_t bytes)
+{
+    struct fi_info *hints = prov_info_dup(NULL);
+    struct fi_info *info = NULL;
+    if (hints == NULL) {
+        return NULL;
+    }
+    hints->caps = FI_MSG | FI_RMA;
+    hints->domain_attr->mr_mode = BASIC | FI_MR_LOCAL;
+    hints->tx_attr->size = RDM_SENDS;
+    hints->rx_attr->size = RDM_RECEIVES;
+    info = ask_device(nic, FI_EP_MSG, FI_VERSION(1, 5), NULL, NULL, 0, hints);
+    if (info != NULL && address != NULL &&
+        set_address(nic, address, bytes, &info->src_addr, &info->src_addrlen) != 0) {
+        prov_info_free(info);
+        info = NULL;
+    }
+    prov_info_free(hints);
+    return info;
+}
+
 int prov_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                  const struct fi_info *hints, struct fi_info **info)
 {
     const char *wanted = hints != NULL && hints->domain_attr != NULL ? hints->domain_attr->name : NULL;
+    enum fi_ep_type type = prov_offers_datagrams() ? FI_EP_RDM : FI_EP_MSG;
     struct fi_info **end = info;
     char *rest = NULL;
     char *names = strdup(prov_devices());
@@ -336,11 +397,10 @@ int prov_getinfo(uint32_t version, const char *node, const char *service, uint64
     }
     *info = NULL;
     for (char *name = strtok_r(names, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
-        if (wanted == NULL || strcmp(wanted, name) == 0) {
-            *end = ask_device(name, version, node, service, flags, hints);
-            if (*end != NULL) {
-                end = &(*end)->next;
-            }
+        struct prov_nic *nic = wanted == NULL || strcmp(wanted, name) == 0 ? prov_nic_find(name) : NULL;
+        *end = nic != NULL ? ask_device(nic, type, version, node, service, flags, hints) : NULL;
+        if (*end != NULL) {
+            end = &(*end)->next;
         }
     }
     free(names);

@@ -59,9 +59,9 @@ static ssize_t post_recv(struct prov_ep *ep, const struct iovec *iov, void *cons
     }
     VIP_DESCRIPTOR_SEGMENT *first = prov_op_begin(op, PROV_OP_RECV, VIP_CONTROL_OP_SENDRECV);
     int rc = prov_fill(op, first, iov, desc, count);
-    op->context = context;
+    op->entry.context = context;
     op->wanted = wanted;
-    op->buffer = count > 0 ? iov[0].iov_base : NULL;
+    op->entry.buffer = count > 0 ? iov[0].iov_base : NULL;
     if (rc == 0) {
         rc = prov_error(VipPostRecv(ep->vi, &op->descriptor, ep->pool_handle));
     }
@@ -134,9 +134,9 @@ static ssize_t post_send(struct prov_ep *ep, const struct message *message)
         control |= VIP_CONTROL_QFENCE;
     }
     VIP_DESCRIPTOR_SEGMENT *first = prov_op_begin(op, PROV_OP_SEND, control);
-    op->context = message->context;
+    op->entry.context = message->context;
     op->wanted = message->wanted;
-    op->flags = FI_SEND | FI_MSG;
+    op->entry.flags = FI_SEND | FI_MSG;
     op->takes_receive = true;
     op->descriptor.CS.ImmediateData = (uint32_t)message->data;
     if ((message->flags & FI_INJECT) != 0) {

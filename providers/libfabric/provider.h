@@ -48,6 +48,7 @@
 enum {
     PROV_CM_DATA = 40,     /* private data of connect, accept and reject */
     PROV_INJECT = 256,     /* bytes that fi_inject() takes */
+    PROV_CQ_DATAGRAMS = 8, /* datagram endpoints of a completion queue */
     PROV_IOVS = 4,         /* pieces of memory of one operation */
     PROV_TX_DEFAULT = 128, /* operations of an endpoint that are not complete or not read, */
     PROV_TX_MOST = 16384,  /* unless the hints ask for another number, */
@@ -199,28 +200,42 @@ enum prov_kind {
     PROV_OP_WRITE,
     PROV_OP_PART, /* of a READ or WRITE that is longer than one transfer */
     PROV_OP_CREDIT,
-    PROV_OP_HELLO /* the first message of the accepting side */
+    PROV_OP_BOUNCE, /* a send of a datagram endpoint, from a buffer of that (rdm.h), */
+    PROV_OP_NOTE,   /* and a message of its own */
+    PROV_OP_HELLO   /* the first message of the accepting side */
 };
 
-/* An operation: a descriptor of VIPL, and the completion that the program reads. It is on a free
- * list, or posted, or on the list of a completion queue. */
+/* A completion that the program reads: part of the object that it is about. */
+struct prov_entry {
+    struct list link;                          /* prov_cq.done */
+    void (*release)(struct prov_entry *entry); /* locked: the program has read it */
+    void *context;
+    void *buffer;
+    uint64_t flags;
+    uint64_t data;
+    uint64_t tag;
+    size_t length;
+    size_t excess; /* bytes of the message that had no room */
+    fi_addr_t source;
+    uint32_t status; /* of the descriptor */
+    int error;       /* a code of libfabric */
+};
+
+/* An operation: a descriptor of VIPL, and its completion. It is on a free list, or posted, or on
+ * the list of a completion queue: `entry.link`. */
 struct prov_op {
     VIP_DESCRIPTOR descriptor; /* its segments go on in: */
     VIP_DESCRIPTOR_SEGMENT more[PROV_IOVS - 1];
-    struct list link; /* prov_cq.done, or free list */
+    struct prov_entry entry;
     struct prov_ep *ep;
     uint8_t *inject; /* PROV_INJECT bytes; NULL of receives */
-    void *context;
-    void *buffer;
-    uint64_t flags; /* of the completion */
-    uint64_t data;
-    size_t length;
-    uint32_t status; /* of the descriptor */
-    int error;       /* a code of libfabric */
+    void *of;        /* what a datagram endpoint uses the operation for (rdm.h) */
     enum prov_kind kind;
     bool wanted;        /* a completion is, also when there is no error */
     bool takes_receive; /* of the peer's */
 } __attribute__((aligned(VIP_DESCRIPTOR_ALIGNMENT)));
+
+struct rdm_ep;
 
 struct prov_cq {
     struct fid_cq fid;
@@ -228,19 +243,30 @@ struct prov_cq {
     VIP_CQ_HANDLE handle;
     enum fi_cq_format format;
     enum fi_wait_obj wait;
-    struct list done;     /* prov_op.link: completions to be read */
+    struct list done;     /* prov_entry.link: completions to be read */
     size_t ready;         /* how many, */
     bool has_ready;       /* atomic: and whether there are any; pairs with is_quiet() of cq.c */
     size_t depth;         /* operations of the endpoints that report here, */
     size_t entries;       /* for which the device has room */
     unsigned users;       /* endpoints, once for each direction */
-    struct prov_ep *last; /* whose VI had the last entry: most often it has the next one. NULL: none */
+    struct prov_cq *also; /* to be polled as well; NULL: none */
+    /* Endpoints whose sends the device does not tell of (rdm_link.c), while the end of one matters;
+     * and whether there are any: atomic, pairs with is_quiet() of cq.c. */
+    struct list awaiting;
+    bool has_awaiting;
+    /* Whose VI had the last entry of sends, and of receives: most often it has the next one. NULL:
+     * none. */
+    struct prov_ep *last[2];
     int wake_fd; /* readable while there are completions that the device does not show; -1 without a wait object */
     int tick_fd; /* a timer, while a thread may sleep and endpoints have something pending */
     int wait_fd; /* both and the completion queue's descriptor; -1 before FI_GETWAIT */
     bool woken;
-    bool ticking;   /* atomic: the timer runs; pairs with is_quiet() of cq.c */
-    bool signalled; /* fi_cq_signal() */
+    bool ticking;                                /* atomic: the timer runs; pairs with is_quiet() of cq.c */
+    bool signalled;                              /* fi_cq_signal() */
+    struct rdm_ep *datagrams[PROV_CQ_DATAGRAMS]; /* endpoints that report here */
+    bool has_events; /* atomic: their links have news, for rdm_progress(); pairs with is_quiet() of cq.c */
+    bool looks;      /* nobody tells of news: reads look for them now and then */
+    unsigned reads;  /* atomic, and approximate */
 };
 
 enum prov_state { PROV_IDLE, PROV_ENABLED, PROV_CONNECTING, PROV_CONNECTED, PROV_GONE };
@@ -269,8 +295,11 @@ struct prov_transfer {
     uint32_t status;
 };
 
+struct rdm_link;
+
 struct prov_ep {
     struct fid_ep fid;
+    struct rdm_link *rdm; /* whose link it is: completions are for that. NULL: for the program */
     struct prov_domain *domain;
     struct prov_nic *nic;
     struct prov_eq *eq;
@@ -281,7 +310,10 @@ struct prov_ep {
     enum prov_state state;
     VIP_VI_HANDLE vi;
     struct list of_nic;
-    struct list pending; /* prov_nic.pending */
+    struct list pending;  /* prov_nic.pending */
+    bool reports_sends;   /* the completion queue has entries for them */
+    unsigned awaited;     /* operations of which the end matters, where it does not */
+    struct list awaiting; /* prov_cq.awaiting, then */
     struct prov_event connected, shutdown;
     uint8_t peer_data[PROV_CM_DATA]; /* of the hello or the request: for the event */
 
@@ -320,6 +352,8 @@ void prov_info_free(struct fi_info *info);
 VIP_ULONG prov_connect_timeout_ms(void);
 /* Whether regions stay in the registration cache: the setting FI_VIPL_CACHE. */
 bool prov_caches(void);
+/* Whether endpoints are datagram endpoints, and not connected ones: the setting FI_VIPL_RDM. */
+bool prov_offers_datagrams(void);
 /* The names of devices, separated by commas: FI_VIPL_DEVICE, VIPL_DEVICE or "loopback". */
 const char *prov_devices(void);
 /* For objects that have no such operation. */
@@ -360,6 +394,10 @@ void prov_address_set(const struct prov_nic *nic, const uint8_t *host, const voi
 /* info.c */
 int prov_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                  const struct fi_info *hints, struct fi_info **info);
+
+/* What a link of a datagram endpoint is opened with; its listener has the address, unless that is
+ * NULL. NULL: there is no memory, or no such address. */
+struct fi_info *prov_link_info(struct prov_nic *nic, const void *address, size_t bytes);
 
 /* fabric.c */
 int prov_fabric_open(struct fi_fabric_attr *attributes, struct fid_fabric **out, void *context);
@@ -425,17 +463,35 @@ void prov_ep_gone(struct prov_ep *ep);
 /* Not locked. Ends a connect that is under way, and waits for its thread. */
 void prov_ep_cancel_connect(struct prov_ep *ep);
 
+/* rdm_link.c: of links of datagram endpoints. */
+
+/* Not locked. Handles the news of links. */
+void rdm_progress(struct prov_cq *cq);
+/* Locked. */
+void rdm_link_received(struct rdm_link *link, struct prov_op *op);
+void rdm_link_done(struct rdm_link *link, struct prov_op *op);
+void rdm_link_freed(struct rdm_link *link);  /* an operation that sends is free again */
+void rdm_link_forget(struct rdm_link *link); /* its connected endpoint ends */
+
 /* ep.c */
+int prov_no_tx_context(struct fid_ep *ep, int index, struct fi_tx_attr *attributes, struct fid_ep **out,
+                       void *context);
+int prov_no_rx_context(struct fid_ep *ep, int index, struct fi_rx_attr *attributes, struct fid_ep **out,
+                       void *context);
+ssize_t prov_no_size_left(struct fid_ep *ep);
 int prov_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context);
 /* Locked. */
 struct prov_op *prov_op_take(struct list *free);
 void prov_op_give(struct prov_op *op);
+void prov_op_release(struct prov_entry *entry); /* the same, by its completion */
 /* The first segment of an operation's memory; its descriptor is reset. */
 VIP_DESCRIPTOR_SEGMENT *prov_op_begin(struct prov_op *op, enum prov_kind kind, uint16_t control);
 /* One segment of the pool's own memory. */
 void prov_op_own_bytes(struct prov_op *op, VIP_DESCRIPTOR_SEGMENT *segment, size_t bytes);
 
 /* complete.c */
+/* Locked. An operation that sends or reads is over: for the program, or for a datagram endpoint. */
+void prov_op_finish(struct prov_op *op);
 /* Locked. Takes a descriptor of a VI, if one is complete, and does what follows. Returns whether
  * there was one. */
 bool prov_ep_reap(struct prov_ep *ep, bool recv);
@@ -463,7 +519,12 @@ void prov_cancel_waiting(struct prov_ep *ep);
 /* cq.c */
 int prov_cq_open(struct fid_domain *fid, struct fi_cq_attr *attributes, struct fid_cq **out, void *context);
 /* Locked. Queues a completion. */
-void prov_cq_add(struct prov_cq *cq, struct prov_op *op);
+void prov_cq_add(struct prov_cq *cq, struct prov_entry *entry);
+/* Locked. Takes a completion back that the program has not read. */
+void prov_cq_remove(struct prov_cq *cq, struct prov_entry *entry);
+/* Locked. One operation more, or less, of an endpoint is to be looked for (prov_cq.awaiting). */
+void prov_cq_await(struct prov_cq *cq, struct prov_ep *ep);
+void prov_cq_awaits_less(struct prov_cq *cq, struct prov_ep *ep);
 /* Locked. Drops the completions of an endpoint, which ends. */
 void prov_cq_forget(struct prov_cq *cq, const struct prov_ep *ep);
 /* Locked. Returns true if the queue has completions without error of the endpoint. */

@@ -54,10 +54,10 @@ static uint16_t control_of(const struct request *request)
 /* What the program will see of the operation. */
 static void name_completion(struct prov_op *op, const struct request *request, size_t total)
 {
-    op->context = request->context;
+    op->entry.context = request->context;
     op->wanted = request->wanted;
-    op->flags = (request->write ? FI_WRITE : FI_READ) | FI_RMA;
-    op->length = total;
+    op->entry.flags = (request->write ? FI_WRITE : FI_READ) | FI_RMA;
+    op->entry.length = total;
 }
 
 /* Bytes of the part that is next; the piece of memory that it is in is the current one then. */
@@ -119,12 +119,12 @@ static VIP_RETURN post_flush(struct prov_ep *ep, struct prov_op *op)
 static void give_up(struct prov_ep *ep)
 {
     struct prov_op *op = ep->transfer.last;
-    op->error = ep->transfer.error;
-    op->status = ep->transfer.status;
+    op->entry.error = ep->transfer.error;
+    op->entry.status = ep->transfer.status;
     ep->transfer.last = NULL;
     ep->transfer.left = 0;
     ep->transfer.flush = false;
-    prov_cq_add(ep->tx_cq, op);
+    prov_cq_add(ep->tx_cq, &op->entry);
 }
 
 /* Posts what is next of the transfer; false if that is to wait. */

@@ -259,7 +259,9 @@ Peer::Peer(const Address &listener, const char *role)
     if (pid_ == 0) {
         setenv("FABRIC_PEER_ADDRESS", text.c_str(), 1);
         setenv("FABRIC_PEER_ROLE", role, 1);
-        execl("/proc/self/exe", "vipl-fabric-tests", "[.peer]", static_cast<char *>(nullptr));
+        const std::string word = std::string(role).substr(0, std::string(role).find(' '));
+        const std::string cases = word == "datagrams" || word == "garbage" ? "[." + word + "]" : "[.peer]";
+        execl("/proc/self/exe", "vipl-fabric-tests", cases.c_str(), static_cast<char *>(nullptr));
         _exit(127);
     }
     EXPECT(pid_ > 0);
@@ -272,6 +274,27 @@ void Peer::kill_it()
         (void)waitpid(pid_, nullptr, 0);
         pid_ = -1;
     }
+}
+
+bool Peer::has_ended()
+{
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) != pid_) {
+        return false;
+    }
+    pid_ = -1;
+    EXPECT_EQ(0, status);
+    return true;
+}
+
+Address peer_address()
+{
+    const std::string text = getenv("FABRIC_PEER_ADDRESS");
+    Address address;
+    for (size_t i = 0; i < text.size(); i += 2) {
+        address.push_back(static_cast<uint8_t>(std::stoi(text.substr(i, 2), nullptr, 16)));
+    }
+    return address;
 }
 
 Peer::~Peer()

@@ -138,16 +138,21 @@ bool reaches_processes();
 std::string log_of(const std::string &environment, const std::string &test);
 
 /** Another process, which connects to a listener and then does what "role" says, until it is
- * killed. */
+ * killed. "datagrams" and "garbage" are hidden cases of their own. */
 class Peer {
 public:
     Peer(const Address &listener, const char *role);
     ~Peer();
     void kill_it();
+    /** Whether it has ended; fails unless that was a good end. */
+    bool has_ended();
 
 private:
     int pid_;
 };
+
+/** In that process: the listener's address. */
+Address peer_address();
 
 } // namespace fabric_test
 

@@ -120,11 +120,8 @@ TEST_CASE("messages of a peer process arrive", "[death]")
 
 TEST_CASE("a peer process", "[.peer]")
 {
-    const std::string text = getenv("FABRIC_PEER_ADDRESS"), role = getenv("FABRIC_PEER_ROLE");
-    Address address;
-    for (size_t i = 0; i < text.size(); i += 2) {
-        address.push_back(static_cast<uint8_t>(std::stoi(text.substr(i, 2), nullptr, 16)));
-    }
+    const std::string role = getenv("FABRIC_PEER_ROLE");
+    const Address address = peer_address();
     Node node(FI_WAIT_FD);
     Memory memory(node, size_t{1} << 16);
     const Fid<fid_ep> ep = make_endpoint(node, node.info.get());

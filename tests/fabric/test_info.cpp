@@ -128,6 +128,7 @@ TEST_CASE("the log says what is wrong with settings, devices and hints", "[info]
                Catch::Contains("FI_VIPL_CONNECT_TIMEOUT is not a number"));
     CHECK_THAT(ask_and_log("FI_VIPL_CONNECT_TIMEOUT=0"),
                Catch::Contains("FI_VIPL_CONNECT_TIMEOUT is not a number"));
+    CHECK_THAT(ask_and_log("FI_VIPL_RDM=some"), Catch::Contains("FI_VIPL_RDM is neither yes nor no"));
     CHECK_THAT(ask_and_log("FI_VIPL_DEVICE=abacus"), Catch::Contains("the device abacus does not open"));
     CHECK_THAT(ask_and_log("FI_VIPL_DEVICE=loopback"),
                Catch::Contains("the hints do not fit: endpoint type"));
