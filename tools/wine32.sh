@@ -16,11 +16,9 @@ make() {
     . tools/debian_mirror.sh
     rm -rf "$root"
     mkdir -p build
-    # Wine's packages are unpacked only. The one thing that their scripts do is to write these files, which are the same for all CPUs.
-    mmdebstrap --quiet --architectures=i386 --variant=extract ${proxy[@]+"${proxy[@]}"} --include=wine32 \
-        --customize-hook='cp /usr/lib/*/wine/i386-windows/zlib1.dll "$1/usr/lib/i386-linux-gnu/wine/i386-windows/"' \
-        bookworm "$root" "$mirror"
-    # Here, because mmdebstrap takes some of them away in the end where it can mount there.
+    mmdebstrap --quiet --architectures=i386 --variant=extract ${proxy[@]+"${proxy[@]}"} --include=wine32 bookworm "$root" "$mirror"
+    # Wine's packages are unpacked only. The one thing that their scripts do is to write this file, which is the same for all CPUs.
+    cp /usr/lib/*/wine/i386-windows/zlib1.dll "$root/usr/lib/i386-linux-gnu/wine/i386-windows/"
     mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root$top"
     touch "$root/made"
 }
