@@ -48,7 +48,7 @@ static void receive_done(struct prov_ep *ep, struct prov_op *op)
         op->entry.flags |= FI_REMOTE_CQ_DATA;
         op->entry.data = op->descriptor.CS.ImmediateData;
     }
-    finish(op, ep->rx_cq);
+    finish(op, ep->queues.rx);
     prov_credit_advertise(ep);
 }
 
@@ -57,7 +57,7 @@ void prov_op_finish(struct prov_op *op)
     if (op->ep->rdm != NULL) {
         rdm_link_done(op->ep->rdm, op);
     } else {
-        finish(op, op->ep->tx_cq);
+        finish(op, op->ep->queues.tx);
     }
 }
 
@@ -124,5 +124,5 @@ void prov_ep_reap_sends(struct prov_ep *ep)
 {
     while (prov_ep_reap(ep, false)) {
     }
-    prov_cq_update_wake(ep->tx_cq);
+    prov_cq_update_wake(ep->queues.tx);
 }

@@ -4,7 +4,6 @@
  * it, waits for the accepting side's first message (hello.c), and ends. While it waits it does what
  * a program that reads the completion queue would do. So the program may sleep on its event queue.
  */
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -82,17 +81,17 @@ static void await_hello(struct prov_ep *ep)
             continue;
         }
         prov_nic_unlock(ep->nic);
-        VIP_RETURN rc = VipCQWait(ep->rx_cq->handle, LOOK_MS, &vi, &recv);
+        VIP_RETURN rc = VipCQWait(ep->queues.rx->handle, LOOK_MS, &vi, &recv);
         prov_nic_lock(ep->nic);
         if (rc == VIP_SUCCESS) {
-            prov_cq_took(ep->rx_cq, vi, recv);
+            prov_cq_took(ep->queues.rx, vi, recv);
         }
         if (ep->state == PROV_CONNECTING && now_ms() >= end) {
             connect_failed(ep, PROV_GONE, FI_ETIMEDOUT, 0);
         }
     }
-    prov_cq_update_wake(ep->rx_cq);
-    prov_cq_update_wake(ep->tx_cq);
+    prov_cq_update_wake(ep->queues.rx);
+    prov_cq_update_wake(ep->queues.tx);
     prov_nic_unlock(ep->nic);
 }
 
@@ -141,17 +140,6 @@ void prov_ep_cancel_connect(struct prov_ep *ep)
     }
 }
 
-/* The thread, which takes no signals of the program's. */
-static int start_connector(struct prov_ep *ep)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&ep->connector, NULL, connector_run, ep);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -rc;
-}
-
 /* What the peer is told, with private data. */
 static struct prov_hello own_hello(struct prov_ep *ep, const void *data, size_t bytes)
 {
@@ -183,7 +171,7 @@ static int begin_connect(struct prov_ep *ep, const void *data, size_t bytes)
     }
     ep->connector_ends = false;
     ep->state = PROV_CONNECTING;
-    int rc = start_connector(ep);
+    int rc = prov_thread_start(&ep->connector, connector_run, ep);
     if (rc != 0) {
         ep->state = PROV_ENABLED;
         return rc;
@@ -302,13 +290,13 @@ static int no_setname(fid_t fid, void *address, size_t bytes)
     return -FI_ENOSYS;
 }
 
-static int no_listen(struct fid_pep *pep)
+int prov_no_listen(struct fid_pep *pep)
 {
     (void)pep;
     return -FI_ENOSYS;
 }
 
-static int no_reject(struct fid_pep *pep, fid_t handle, const void *data, size_t bytes)
+int prov_no_reject(struct fid_pep *pep, fid_t handle, const void *data, size_t bytes)
 {
     (void)pep;
     (void)handle;
@@ -323,8 +311,8 @@ struct fi_ops_cm prov_ep_cm_ops = {
     .getname = ep_getname,
     .getpeer = ep_getpeer,
     .connect = ep_connect,
-    .listen = no_listen,
+    .listen = prov_no_listen,
     .accept = ep_accept,
-    .reject = no_reject,
+    .reject = prov_no_reject,
     .shutdown = ep_shutdown,
 };

@@ -45,7 +45,7 @@ void prov_cq_update_wake(struct prov_cq *cq)
 static void begin_tick(struct prov_cq *cq)
 {
     const struct itimerspec soon = {.it_value = {.tv_nsec = 1000000}};
-    bool looks = cq->also != NULL || !list_is_alone(&cq->domain->nic->pending);
+    bool looks = cq->has_others || !list_is_alone(&cq->domain->nic->pending);
     if (cq->tick_fd >= 0 && !cq->ticking && looks) {
         prov_set(&cq->ticking, timerfd_settime(cq->tick_fd, 0, &soon, NULL) == 0);
     }
@@ -140,21 +140,38 @@ static void reap_awaited(struct prov_cq *cq)
     }
 }
 
-/* Locked. Takes from the device until there are so many completions. */
-static void poll_device(struct prov_cq *cq, size_t wanted)
+/* Locked. Takes what the device has for this queue, until there are so many completions. */
+static void poll_own(struct prov_cq *cq, size_t wanted)
 {
     VIP_VI_HANDLE vi = NULL;
     VIP_BOOLEAN recv = VIP_FALSE;
-    if (cq->also != NULL) {
-        poll_device(cq->also, SIZE_MAX);
-        prov_cq_update_wake(cq->also);
-    }
     if (cq->has_awaiting) {
         reap_awaited(cq);
     }
     while (cq->ready < wanted && VipCQDone(cq->handle, &vi, &recv) == VIP_SUCCESS) {
         prov_cq_took(cq, vi, recv);
     }
+}
+
+/* Locked. What comes for the datagram endpoints that report here, by their queues for receives. */
+static void poll_others(struct prov_cq *cq)
+{
+    for (size_t i = 0; i < PROV_CQ_DATAGRAMS; i++) {
+        struct prov_cq *other = cq->datagrams[i] != NULL ? rdm_receive_queue(cq->datagrams[i]) : cq;
+        if (other != cq) {
+            poll_own(other, SIZE_MAX);
+            prov_cq_update_wake(other);
+        }
+    }
+}
+
+/* Locked. Takes from the device until there are so many completions. */
+static void poll_device(struct prov_cq *cq, size_t wanted)
+{
+    if (cq->has_others) {
+        poll_others(cq);
+    }
+    poll_own(cq, wanted);
 }
 
 bool prov_cq_has(struct prov_cq *cq, const struct prov_ep *ep)
@@ -180,6 +197,28 @@ bool prov_cq_ready(struct prov_cq *cq)
         begin_tick(cq);
     }
     return cq->ready > 0 || cq->has_events;
+}
+
+int prov_cq_bind(struct prov_cq *cq, const struct prov_domain *domain, struct prov_queues *queues,
+                 uint64_t flags)
+{
+    bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+    bool tx = (flags & FI_TRANSMIT) != 0, rx = (flags & FI_RECV) != 0;
+    if (cq->domain != domain || (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0 ||
+        !(tx || rx) || (tx && queues->tx != NULL) || (rx && queues->rx != NULL)) {
+        return -FI_EINVAL;
+    }
+    if (tx) {
+        queues->tx = cq;
+        queues->tx_selective = selective;
+        cq->users++;
+    }
+    if (rx) {
+        queues->rx = cq;
+        queues->rx_selective = selective;
+        cq->users++;
+    }
+    return 0;
 }
 
 int prov_cq_grow(struct prov_cq *cq, size_t operations)
@@ -241,7 +280,7 @@ static void read_it(struct prov_cq *cq, struct prov_entry *entry)
 static bool is_quiet(struct prov_cq *cq)
 {
     return !prov_is(&cq->has_ready) && !prov_is(&cq->ticking) && !prov_is(&cq->has_awaiting) &&
-           cq->also == NULL && !prov_is(&cq->domain->nic->has_pending);
+           !cq->has_others && !prov_is(&cq->domain->nic->has_pending);
 }
 
 /* A look for news of links takes as long as some reads. */

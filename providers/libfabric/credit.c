@@ -69,6 +69,10 @@ bool prov_is_waiting(const struct prov_ep *ep)
 
 int prov_submit(struct prov_ep *ep, struct prov_op *op)
 {
+    if (ep->state == PROV_GONE) {
+        prov_op_give(op);
+        return -FI_ENOTCONN;
+    }
     if (prov_is_waiting(ep) || prov_transfer_goes_on(ep) || (op->takes_receive && !prov_take_credit(ep))) {
         list_append(&ep->waiting, &op->entry.link);
         ep->nic->stalls++;
@@ -129,7 +133,7 @@ void prov_cancel_waiting(struct prov_ep *ep)
         prov_op_finish(op);
     }
     prov_clear_pending(ep);
-    prov_cq_update_wake(ep->tx_cq);
+    prov_cq_update_wake(ep->queues.tx);
 }
 
 /* Whether the peer may soon need to know of receives. */

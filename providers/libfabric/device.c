@@ -4,6 +4,7 @@
  * because a passive endpoint is made before there is a domain. The NIC handle's error handler tells
  * endpoints that their connection has ended, also when the program reads no completions.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,16 @@ int prov_error(VIP_RETURN rc)
     default:
         return -FI_EINVAL;
     }
+}
+
+int prov_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(thread, NULL, run, argument);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -rc;
 }
 
 void prov_nic_lock(struct prov_nic *nic)

@@ -44,11 +44,7 @@ void prov_op_give(struct prov_op *op)
 
 void prov_op_release(struct prov_entry *entry)
 {
-    struct prov_op *op = container_of(entry, struct prov_op, entry);
-    prov_op_give(op);
-    if (op->ep->rdm != NULL) {
-        rdm_link_freed(op->ep->rdm);
-    }
+    prov_op_give(container_of(entry, struct prov_op, entry));
 }
 
 VIP_DESCRIPTOR_SEGMENT *prov_op_begin(struct prov_op *op, enum prov_kind kind, uint16_t control)
@@ -145,8 +141,9 @@ static int make_vi(struct prov_ep *ep)
                                     .Ptag = ep->domain->ptag,
                                     .EnableRdmaWrite = VIP_TRUE,
                                     .EnableRdmaRead = VIP_TRUE};
-    VIP_RETURN rc = VipCreateVi(ep->nic->handle, &attributes, ep->reports_sends ? ep->tx_cq->handle : NULL,
-                                ep->rx_cq->handle, &ep->vi);
+    VIP_RETURN rc =
+        VipCreateVi(ep->nic->handle, &attributes, ep->reports_sends ? ep->queues.tx->handle : NULL,
+                    ep->queues.rx->handle, &ep->vi);
     if (rc == VIP_SUCCESS) {
         rc = VipSetUserData(ep->vi, ep);
     }
@@ -187,11 +184,11 @@ static void unmake(struct prov_ep *ep)
 /* Room in both completion queues, or in none. */
 static int grow_queues(struct prov_ep *ep)
 {
-    int rc = prov_cq_grow(ep->tx_cq, tx_operations(ep));
+    int rc = prov_cq_grow(ep->queues.tx, tx_operations(ep));
     if (rc == 0) {
-        rc = prov_cq_grow(ep->rx_cq, rx_operations(ep));
+        rc = prov_cq_grow(ep->queues.rx, rx_operations(ep));
         if (rc != 0) {
-            prov_cq_shrink(ep->tx_cq, tx_operations(ep));
+            prov_cq_shrink(ep->queues.tx, tx_operations(ep));
         }
     }
     return rc;
@@ -205,7 +202,7 @@ static int enable(struct prov_ep *ep)
     if (ep->eq == NULL) {
         return -FI_ENOEQ;
     }
-    if (ep->tx_cq == NULL || ep->rx_cq == NULL) {
+    if (ep->queues.tx == NULL || ep->queues.rx == NULL) {
         return -FI_ENOCQ;
     }
     int rc = grow_queues(ep);
@@ -222,8 +219,8 @@ static int enable(struct prov_ep *ep)
     if (rc != 0) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_EP_CTRL, "an endpoint is not enabled: %s\n", fi_strerror(-rc));
         unmake(ep);
-        prov_cq_shrink(ep->tx_cq, tx_operations(ep));
-        prov_cq_shrink(ep->rx_cq, rx_operations(ep));
+        prov_cq_shrink(ep->queues.tx, tx_operations(ep));
+        prov_cq_shrink(ep->queues.rx, rx_operations(ep));
         return rc;
     }
     ep->state = PROV_ENABLED;
@@ -244,27 +241,6 @@ static int ep_control(struct fid *fid, int command, void *argument)
     return rc;
 }
 
-static int bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
-{
-    bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
-    bool tx = (flags & FI_TRANSMIT) != 0, rx = (flags & FI_RECV) != 0;
-    if (cq->domain != ep->domain || (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0 ||
-        !(tx || rx) || (tx && ep->tx_cq != NULL) || (rx && ep->rx_cq != NULL)) {
-        return -FI_EINVAL;
-    }
-    if (tx) {
-        ep->tx_cq = cq;
-        ep->tx_selective = selective;
-        cq->users++;
-    }
-    if (rx) {
-        ep->rx_cq = cq;
-        ep->rx_selective = selective;
-        cq->users++;
-    }
-    return 0;
-}
-
 static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
@@ -276,7 +252,7 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     if (ep->state != PROV_IDLE) {
         rc = -FI_EOPBADSTATE;
     } else if (other->fclass == FI_CLASS_CQ) {
-        rc = bind_cq(ep, container_of(other, struct prov_cq, fid.fid), flags);
+        rc = prov_cq_bind(container_of(other, struct prov_cq, fid.fid), ep->domain, &ep->queues, flags);
     } else if (ep->eq == NULL && flags == 0) {
         ep->eq = container_of(other, struct prov_eq, fid.fid);
         ep->eq->users++;
@@ -293,7 +269,7 @@ static void leave(struct prov_ep *ep)
     prov_clear_pending(ep);
     if (ep->awaited > 0) {
         ep->awaited = 1;
-        prov_cq_awaits_less(ep->tx_cq, ep);
+        prov_cq_awaits_less(ep->queues.tx, ep);
     }
     if (ep->request != NULL) {
         (void)VipConnectReject(ep->request->conn);
@@ -307,17 +283,17 @@ static void leave(struct prov_ep *ep)
     if (ep->rdm != NULL) {
         rdm_link_forget(ep->rdm);
     }
-    if (ep->tx_cq != NULL) {
-        prov_cq_forget(ep->tx_cq, ep);
-        ep->tx_cq->users--;
+    if (ep->queues.tx != NULL) {
+        prov_cq_forget(ep->queues.tx, ep);
+        ep->queues.tx->users--;
     }
-    if (ep->rx_cq != NULL) {
-        prov_cq_forget(ep->rx_cq, ep);
-        ep->rx_cq->users--;
+    if (ep->queues.rx != NULL) {
+        prov_cq_forget(ep->queues.rx, ep);
+        ep->queues.rx->users--;
     }
     if (ep->state != PROV_IDLE) {
-        prov_cq_shrink(ep->tx_cq, tx_operations(ep));
-        prov_cq_shrink(ep->rx_cq, rx_operations(ep));
+        prov_cq_shrink(ep->queues.tx, tx_operations(ep));
+        prov_cq_shrink(ep->queues.rx, rx_operations(ep));
     }
     ep->domain->users--;
 }

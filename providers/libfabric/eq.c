@@ -128,8 +128,8 @@ static int begin_sleep(struct prov_eq *eq)
  * closes the endpoint when it sees the event, as ofi_rxm does, would lose them. */
 static bool is_early(const struct prov_event *event)
 {
-    return event->type == FI_SHUTDOWN && event->ended != NULL && event->ended->rx_cq != NULL &&
-           now_ms() - event->since_ms < UNREAD_MS && prov_cq_has(event->ended->rx_cq, event->ended);
+    return event->type == FI_SHUTDOWN && event->ended != NULL && event->ended->queues.rx != NULL &&
+           now_ms() - event->since_ms < UNREAD_MS && prov_cq_has(event->ended->queues.rx, event->ended);
 }
 
 /* Locked. The first event that the program may have; NULL: there is none. */

@@ -10,6 +10,16 @@
  * does not install. */
 #define NO_CACHE ((uint64_t)1 << 60)
 
+VIP_RETURN prov_acquire(const struct prov_domain *domain, const struct iovec *memory, uint64_t access,
+                        bool once, VIPX_REGISTRATION *out)
+{
+    VIP_MEM_ATTRIBUTES rights = {.Ptag = domain->ptag,
+                                 .EnableRdmaWrite = (access & FI_REMOTE_WRITE) != 0,
+                                 .EnableRdmaRead = (access & FI_REMOTE_READ) != 0};
+    return VipxAcquireMem(domain->nic->handle, memory->iov_base, memory->iov_len, &rights,
+                          once || !prov_caches() ? VIPX_ONCE : 0, out);
+}
+
 VIP_MEM_HANDLE prov_mr_handle(const void *descriptor)
 {
     return ((const struct prov_mr *)descriptor)->registration.Handle;
@@ -52,13 +62,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attributes, uint
     if (mr == NULL) {
         return -FI_ENOMEM;
     }
-    VIP_MEM_ATTRIBUTES rights = {.Ptag = domain->ptag,
-                                 .EnableRdmaWrite = (attributes->access & FI_REMOTE_WRITE) != 0,
-                                 .EnableRdmaRead = (attributes->access & FI_REMOTE_READ) != 0};
     mr->domain = domain;
-    VIP_ULONG once = (flags & NO_CACHE) != 0 || !prov_caches() ? VIPX_ONCE : 0;
-    VIP_RETURN rc = VipxAcquireMem(domain->nic->handle, attributes->mr_iov[0].iov_base,
-                                   attributes->mr_iov[0].iov_len, &rights, once, &mr->registration);
+    VIP_RETURN rc = prov_acquire(domain, attributes->mr_iov, attributes->access, (flags & NO_CACHE) != 0,
+                                 &mr->registration);
     if (rc != VIP_SUCCESS) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_MR, "%zu bytes are not registered: %s\n", attributes->mr_iov[0].iov_len,
                  VipxExplainError(rc));

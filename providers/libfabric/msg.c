@@ -26,6 +26,18 @@ int prov_ep_can_send(const struct prov_ep *ep)
     return ep->state == PROV_CONNECTING ? -FI_EAGAIN : -FI_ENOTCONN;
 }
 
+size_t prov_gather(uint8_t *to, const struct iovec *iov, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (iov[i].iov_len > 0) {
+            memcpy(to + at, iov[i].iov_base, iov[i].iov_len);
+            at += iov[i].iov_len;
+        }
+    }
+    return at;
+}
+
 int prov_fill(struct prov_op *op, VIP_DESCRIPTOR_SEGMENT *first, const struct iovec *iov, void *const *desc,
               size_t count)
 {
@@ -84,7 +96,8 @@ static ssize_t receive(struct fid_ep *fid, const struct iovec *iov, void *const 
     ssize_t rc = prov_check_flags(flags, FI_COMPLETION | FI_MORE);
     if (rc == 0) {
         prov_nic_lock(ep->nic);
-        rc = post_recv(ep, iov, desc, count, context, !ep->rx_selective || (flags & FI_COMPLETION) != 0);
+        rc = post_recv(ep, iov, desc, count, context,
+                       !ep->queues.rx_selective || (flags & FI_COMPLETION) != 0);
         prov_nic_unlock(ep->nic);
     }
     return rc;
@@ -100,19 +113,6 @@ struct message {
     uint64_t data;
     bool wanted;
 };
-
-/* Copies memory into the operation's own. */
-static void inject(struct prov_op *op, VIP_DESCRIPTOR_SEGMENT *first, const struct message *message)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < message->count; i++) {
-        if (message->iov[i].iov_len > 0) {
-            memcpy(op->inject + at, message->iov[i].iov_base, message->iov[i].iov_len);
-            at += message->iov[i].iov_len;
-        }
-    }
-    prov_op_own_bytes(op, first, at);
-}
 
 /* Posts a send; the caller has the lock. */
 static ssize_t post_send(struct prov_ep *ep, const struct message *message)
@@ -140,7 +140,7 @@ static ssize_t post_send(struct prov_ep *ep, const struct message *message)
     op->takes_receive = true;
     op->descriptor.CS.ImmediateData = (uint32_t)message->data;
     if ((message->flags & FI_INJECT) != 0) {
-        inject(op, first, message);
+        prov_op_own_bytes(op, first, prov_gather(op->inject, message->iov, message->count));
     } else {
         rc = prov_fill(op, first, message->iov, message->desc, message->count);
     }
@@ -206,7 +206,7 @@ static struct message plain(struct fid_ep *fid, const struct iovec *iov, void *c
                             .count = count,
                             .context = context,
                             .flags = flags,
-                            .wanted = !ep->tx_selective || (flags & FI_COMPLETION) != 0};
+                            .wanted = !ep->queues.tx_selective || (flags & FI_COMPLETION) != 0};
 }
 
 static ssize_t msg_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
@@ -229,7 +229,7 @@ static ssize_t msg_sendmsg(struct fid_ep *fid, const struct fi_msg *from, uint64
     struct message message = plain(fid, from->msg_iov, from->desc, from->iov_count, from->context);
     message.flags = flags;
     message.data = (flags & FI_REMOTE_CQ_DATA) != 0 ? from->data : 0;
-    message.wanted = !prov_ep_of(fid)->tx_selective || (flags & FI_COMPLETION) != 0;
+    message.wanted = !prov_ep_of(fid)->queues.tx_selective || (flags & FI_COMPLETION) != 0;
     return transmit(fid, &message);
 }
 

@@ -264,7 +264,7 @@ static int pep_setname(fid_t fid, void *address, size_t bytes)
                                  : prov_address_read(pep->fabric->nic, address, bytes, host, &pep->port);
 }
 
-static int no_accept(struct fid_ep *ep, const void *data, size_t bytes)
+int prov_no_accept(struct fid_ep *ep, const void *data, size_t bytes)
 {
     (void)ep;
     (void)data;
@@ -351,7 +351,7 @@ static struct fi_ops_cm pep_cm_ops = {
     .setname = pep_setname,
     .getname = pep_getname,
     .listen = pep_listen,
-    .accept = no_accept,
+    .accept = prov_no_accept,
     .reject = pep_reject,
 };
 

@@ -243,13 +243,12 @@ struct prov_cq {
     VIP_CQ_HANDLE handle;
     enum fi_cq_format format;
     enum fi_wait_obj wait;
-    struct list done;     /* prov_entry.link: completions to be read */
-    size_t ready;         /* how many, */
-    bool has_ready;       /* atomic: and whether there are any; pairs with is_quiet() of cq.c */
-    size_t depth;         /* operations of the endpoints that report here, */
-    size_t entries;       /* for which the device has room */
-    unsigned users;       /* endpoints, once for each direction */
-    struct prov_cq *also; /* to be polled as well; NULL: none */
+    struct list done; /* prov_entry.link: completions to be read */
+    size_t ready;     /* how many, */
+    bool has_ready;   /* atomic: and whether there are any; pairs with is_quiet() of cq.c */
+    size_t depth;     /* operations of the endpoints that report here, */
+    size_t entries;   /* for which the device has room */
+    unsigned users;   /* endpoints, once for each direction */
     /* Endpoints whose sends the device does not tell of (rdm_link.c), while the end of one matters;
      * and whether there are any: atomic, pairs with is_quiet() of cq.c. */
     struct list awaiting;
@@ -266,7 +265,14 @@ struct prov_cq {
     struct rdm_ep *datagrams[PROV_CQ_DATAGRAMS]; /* endpoints that report here */
     bool has_events; /* atomic: their links have news, for rdm_progress(); pairs with is_quiet() of cq.c */
     bool looks;      /* nobody tells of news: reads look for them now and then */
+    bool has_others; /* endpoints have another queue for receives, where completions of sends begin */
     unsigned reads;  /* atomic, and approximate */
+};
+
+/* The completion queues of an endpoint, and whether only operations with FI_COMPLETION report. */
+struct prov_queues {
+    struct prov_cq *tx, *rx;
+    bool tx_selective, rx_selective;
 };
 
 enum prov_state { PROV_IDLE, PROV_ENABLED, PROV_CONNECTING, PROV_CONNECTED, PROV_GONE };
@@ -303,8 +309,7 @@ struct prov_ep {
     struct prov_domain *domain;
     struct prov_nic *nic;
     struct prov_eq *eq;
-    struct prov_cq *tx_cq, *rx_cq;
-    bool tx_selective, rx_selective;
+    struct prov_queues queues;
     struct fi_info *info;
     struct prov_request *request; /* of the accepting side, until it has accepted */
     enum prov_state state;
@@ -371,6 +376,8 @@ int prov_nic_open(struct prov_nic *nic);
 void prov_nic_close(struct prov_nic *nic);
 void prov_nic_lock(struct prov_nic *nic);
 void prov_nic_unlock(struct prov_nic *nic);
+/* Starts a thread, which takes no signals of the program's. Returns 0 or a code of libfabric. */
+int prov_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 /* The code of libfabric, negative, for a return code of VIPL. */
 int prov_error(VIP_RETURN rc);
 
@@ -407,6 +414,10 @@ int prov_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_do
 
 /* mr.c */
 extern struct fi_ops_mr prov_mr_ops;
+/* Registers memory, or finds it in the cache unless `once`, for those of FI_REMOTE_READ and
+ * FI_REMOTE_WRITE that `access` has. */
+VIP_RETURN prov_acquire(const struct prov_domain *domain, const struct iovec *memory, uint64_t access,
+                        bool once, VIPX_REGISTRATION *out);
 /* The handle of the memory of a descriptor of libfabric's. */
 VIP_MEM_HANDLE prov_mr_handle(const void *descriptor);
 
@@ -467,11 +478,16 @@ void prov_ep_cancel_connect(struct prov_ep *ep);
 
 /* Not locked. Handles the news of links. */
 void rdm_progress(struct prov_cq *cq);
+struct prov_cq *rdm_receive_queue(const struct rdm_ep *ep);
 /* Locked. */
 void rdm_link_received(struct rdm_link *link, struct prov_op *op);
 void rdm_link_done(struct rdm_link *link, struct prov_op *op);
-void rdm_link_freed(struct rdm_link *link);  /* an operation that sends is free again */
 void rdm_link_forget(struct rdm_link *link); /* its connected endpoint ends */
+
+/* passive.c, connect.c: of endpoints of another kind. */
+int prov_no_accept(struct fid_ep *ep, const void *data, size_t bytes);
+int prov_no_listen(struct fid_pep *pep);
+int prov_no_reject(struct fid_pep *pep, fid_t handle, const void *data, size_t bytes);
 
 /* ep.c */
 int prov_no_tx_context(struct fid_ep *ep, int index, struct fi_tx_attr *attributes, struct fid_ep **out,
@@ -503,8 +519,8 @@ void prov_ep_reap_sends(struct prov_ep *ep);
 void prov_credit_advertise(struct prov_ep *ep);
 /* Locked. No other call goes on with anything of the endpoint. */
 void prov_clear_pending(struct prov_ep *ep);
-/* Locked. Posts an operation that sends, or has it wait for credit and for those before it. On
- * failure the operation is free again. */
+/* Locked. Posts an operation that sends, or has it wait for credit, for those before it, and until
+ * the endpoint is connected. On failure the operation is free again. */
 int prov_submit(struct prov_ep *ep, struct prov_op *op);
 /* Locked. One receive of the peer's, for a message that is posted next; false if there is none. */
 bool prov_take_credit(struct prov_ep *ep);
@@ -518,6 +534,9 @@ void prov_cancel_waiting(struct prov_ep *ep);
 
 /* cq.c */
 int prov_cq_open(struct fid_domain *fid, struct fi_cq_attr *attributes, struct fid_cq **out, void *context);
+/* Locked. Binds a queue to an endpoint of the domain, with the flags of fi_ep_bind(). */
+int prov_cq_bind(struct prov_cq *cq, const struct prov_domain *domain, struct prov_queues *queues,
+                 uint64_t flags);
 /* Locked. Queues a completion. */
 void prov_cq_add(struct prov_cq *cq, struct prov_entry *entry);
 /* Locked. Takes a completion back that the program has not read. */
@@ -543,6 +562,8 @@ void prov_cq_shrink(struct prov_cq *cq, size_t operations);
 /* msg.c, rma.c */
 extern struct fi_ops_msg prov_msg_ops;
 extern struct fi_ops_rma prov_rma_ops;
+/* Copies pieces of memory one behind the other; returns their bytes. */
+size_t prov_gather(uint8_t *to, const struct iovec *iov, size_t count);
 /* The memory of an operation; writes the segments from the first one on. -FI_EINVAL for memory that
  * is not registered. */
 int prov_fill(struct prov_op *op, VIP_DESCRIPTOR_SEGMENT *first, const struct iovec *iov, void *const *desc,

@@ -76,8 +76,8 @@ struct rdm_link {
     struct rdm_ep *owner;
     struct prov_ep *ep; /* its `rdm` is this link */
     bool outgoing;
+    bool refused;  /* the peer has sent what is no message: nothing that comes after that counts */
     bool connects; /* of an outgoing one: it is connected, or a request is under way */
-    bool ended;    /* it was connected */
     struct rdm_address peer;
     fi_addr_t source; /* FI_ADDR_NOTAVAIL: the peer is not in the address vector */
     uint8_t *buffers; /* of the receives */
@@ -134,8 +134,7 @@ struct rdm_ep {
     struct fi_info *info, *link_info;
     struct rdm_av *av;
     struct list of_av;
-    struct prov_cq *tx_cq, *rx_cq;
-    bool tx_selective, rx_selective;
+    struct prov_queues queues;
     bool enabled;
     struct rdm_address own;
     struct fid_eq *eq;
@@ -180,6 +179,8 @@ int rdm_av_open(struct fid_domain *fid, struct fi_av_attr *attributes, struct fi
 fi_addr_t rdm_av_find(const struct rdm_av *av, const struct rdm_address *address);
 
 /* rdm_ep.c */
+/* Whether the program may sleep until a completion comes. */
+bool rdm_may_sleep(const struct rdm_ep *ep);
 int rdm_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context);
 
 /* rdm_link.c */

@@ -13,7 +13,7 @@ static struct rdm_message message_of(struct fid_ep *fid, const struct iovec *iov
                                 .to = to,
                                 .context = context,
                                 .flags = flags & ~(uint64_t)FI_INJECT,
-                                .wanted = !ep->tx_selective || (flags & FI_COMPLETION) != 0};
+                                .wanted = !ep->queues.tx_selective || (flags & FI_COMPLETION) != 0};
 }
 
 static ssize_t plain_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
@@ -36,7 +36,7 @@ static ssize_t plain_sendmsg(struct fid_ep *fid, const struct fi_msg *from, uint
     struct rdm_message message = message_of(fid, from->msg_iov, from->iov_count, from->addr, from->context);
     message.flags = flags;
     message.data = (flags & FI_REMOTE_CQ_DATA) != 0 ? from->data : 0;
-    message.wanted = !rdm_of(fid)->tx_selective || (flags & FI_COMPLETION) != 0;
+    message.wanted = !rdm_of(fid)->queues.tx_selective || (flags & FI_COMPLETION) != 0;
     return rdm_send(rdm_of(fid), &message);
 }
 
@@ -100,7 +100,7 @@ static ssize_t tagged_sendmsg(struct fid_ep *fid, const struct fi_msg_tagged *fr
     struct rdm_message message = message_of(fid, from->msg_iov, from->iov_count, from->addr, from->context);
     message.flags = flags;
     message.data = (flags & FI_REMOTE_CQ_DATA) != 0 ? from->data : 0;
-    message.wanted = !rdm_of(fid)->tx_selective || (flags & FI_COMPLETION) != 0;
+    message.wanted = !rdm_of(fid)->queues.tx_selective || (flags & FI_COMPLETION) != 0;
     message.tagged = true;
     message.tag = from->tag;
     return rdm_send(rdm_of(fid), &message);

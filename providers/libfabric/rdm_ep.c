@@ -7,27 +7,6 @@
 
 /* --- binding and enabling --- */
 
-static int bind_cq(struct rdm_ep *ep, struct prov_cq *cq, uint64_t flags)
-{
-    bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
-    bool tx = (flags & FI_TRANSMIT) != 0, rx = (flags & FI_RECV) != 0;
-    if (cq->domain != ep->domain || (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0 ||
-        !(tx || rx) || (tx && ep->tx_cq != NULL) || (rx && ep->rx_cq != NULL)) {
-        return -FI_EINVAL;
-    }
-    if (tx) {
-        ep->tx_cq = cq;
-        ep->tx_selective = selective;
-        cq->users++;
-    }
-    if (rx) {
-        ep->rx_cq = cq;
-        ep->rx_selective = selective;
-        cq->users++;
-    }
-    return 0;
-}
-
 static int bind_av(struct rdm_ep *ep, struct rdm_av *av, uint64_t flags)
 {
     if (av->domain != ep->domain || ep->av != NULL || flags != 0) {
@@ -50,39 +29,69 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     }
     prov_nic_lock(ep->nic);
     if (!ep->enabled) {
-        rc = other->fclass == FI_CLASS_CQ ? bind_cq(ep, container_of(other, struct prov_cq, fid.fid), flags)
-                                          : bind_av(ep, container_of(other, struct rdm_av, fid.fid), flags);
+        rc = other->fclass == FI_CLASS_CQ
+                 ? prov_cq_bind(container_of(other, struct prov_cq, fid.fid), ep->domain, &ep->queues, flags)
+                 : bind_av(ep, container_of(other, struct rdm_av, fid.fid), flags);
     }
     prov_nic_unlock(ep->nic);
     return rc;
 }
 
-/* Reads of a queue see to what comes for its endpoints. Returns false if it has too many. */
+struct prov_cq *rdm_receive_queue(const struct rdm_ep *ep)
+{
+    return ep->queues.rx;
+}
+
+bool rdm_may_sleep(const struct rdm_ep *ep)
+{
+    return ep->queues.tx->wait != FI_WAIT_NONE || ep->queues.rx->wait != FI_WAIT_NONE;
+}
+
+/* Locked. What reads of the queue have to see to, beside its own completions. */
+static void count_others(struct prov_cq *cq)
+{
+    cq->has_others = cq->looks = false;
+    for (size_t i = 0; i < PROV_CQ_DATAGRAMS; i++) {
+        const struct rdm_ep *ep = cq->datagrams[i];
+        cq->has_others = cq->has_others || (ep != NULL && ep->queues.rx != cq);
+        cq->looks = cq->looks || (ep != NULL && !rdm_may_sleep(ep));
+    }
+}
+
+/* Locked. Reads of a queue see to what comes for its endpoints; false if it has too many. */
 static bool join_queue(struct prov_cq *cq, struct rdm_ep *ep)
 {
     for (size_t i = 0; i < PROV_CQ_DATAGRAMS; i++) {
         if (cq->datagrams[i] == NULL || cq->datagrams[i] == ep) {
             cq->datagrams[i] = ep;
+            count_others(cq);
             return true;
         }
     }
     return false;
 }
 
+/* Locked. */
 static void leave_queue(struct prov_cq *cq, const struct rdm_ep *ep)
 {
     for (size_t i = 0; i < PROV_CQ_DATAGRAMS; i++) {
         cq->datagrams[i] = cq->datagrams[i] == ep ? NULL : cq->datagrams[i];
     }
+    count_others(cq);
+}
+
+static void leave_queues(struct rdm_ep *ep)
+{
+    prov_nic_lock(ep->nic);
+    leave_queue(ep->queues.tx, ep);
+    leave_queue(ep->queues.rx, ep);
+    prov_nic_unlock(ep->nic);
 }
 
 static int join_queues(struct rdm_ep *ep)
 {
     prov_nic_lock(ep->nic);
-    bool joined = join_queue(ep->tx_cq, ep) && join_queue(ep->rx_cq, ep);
-    if (joined && ep->tx_cq != ep->rx_cq) {
-        ep->tx_cq->also = ep->rx_cq; /* where all completions of links come */
-    }
+    bool joined = join_queue(ep->queues.tx, ep) && join_queue(ep->queues.rx, ep);
     prov_nic_unlock(ep->nic);
     return joined ? 0 : -FI_ENOSPC;
 }
@@ -95,7 +104,7 @@ static int enable(struct rdm_ep *ep)
     if (ep->av == NULL) {
         return -FI_ENOAV;
     }
-    if (ep->tx_cq == NULL || ep->rx_cq == NULL) {
+    if (ep->queues.tx == NULL || ep->queues.rx == NULL) {
         return -FI_ENOCQ;
     }
     int rc = join_queues(ep);
@@ -105,8 +114,10 @@ static int enable(struct rdm_ep *ep)
     if (rc == 0) {
         rc = rdm_watch_start(ep);
     }
-    if (rc != 0) {
+    if (rc != 0) { /* which may be tried again */
         PROV_LOG(FI_LOG_WARN, FI_LOG_EP_CTRL, "an endpoint is not enabled: %s\n", fi_strerror(-rc));
+        leave_queues(ep);
+        rdm_send_end(ep);
         return rc;
     }
     ep->enabled = true;
@@ -126,14 +137,13 @@ static int ep_control(struct fid *fid, int command, void *argument)
 static void leave(struct rdm_ep *ep)
 {
     list_remove(&ep->of_av);
-    if (ep->tx_cq != NULL) {
-        leave_queue(ep->tx_cq, ep);
-        ep->tx_cq->also = NULL;
-        ep->tx_cq->users--;
+    if (ep->queues.tx != NULL) {
+        leave_queue(ep->queues.tx, ep);
+        ep->queues.tx->users--;
     }
-    if (ep->rx_cq != NULL) {
-        leave_queue(ep->rx_cq, ep);
-        ep->rx_cq->users--;
+    if (ep->queues.rx != NULL) {
+        leave_queue(ep->queues.rx, ep);
+        ep->queues.rx->users--;
     }
     ep->domain->users--;
 }
@@ -199,43 +209,10 @@ static int no_connect(struct fid_ep *ep, const void *address, const void *data, 
     return -FI_ENOSYS;
 }
 
-static int no_listen(struct fid_pep *pep)
-{
-    (void)pep;
-    return -FI_ENOSYS;
-}
-
-static int no_accept(struct fid_ep *ep, const void *data, size_t bytes)
-{
-    (void)ep;
-    (void)data;
-    (void)bytes;
-    return -FI_ENOSYS;
-}
-
-static int no_reject(struct fid_pep *pep, fid_t handle, const void *data, size_t bytes)
-{
-    (void)pep;
-    (void)handle;
-    (void)data;
-    (void)bytes;
-    return -FI_ENOSYS;
-}
-
 static int no_shutdown(struct fid_ep *ep, uint64_t flags)
 {
     (void)ep;
     (void)flags;
-    return -FI_ENOSYS;
-}
-
-static int no_join(struct fid_ep *ep, const void *address, uint64_t flags, struct fid_mc **out, void *context)
-{
-    (void)ep;
-    (void)address;
-    (void)flags;
-    (void)out;
-    (void)context;
     return -FI_ENOSYS;
 }
 
@@ -274,11 +251,10 @@ static struct fi_ops_cm ep_cm_ops = {
     .getname = ep_getname,
     .getpeer = no_getpeer,
     .connect = no_connect,
-    .listen = no_listen,
-    .accept = no_accept,
-    .reject = no_reject,
+    .listen = prov_no_listen,
+    .accept = prov_no_accept,
+    .reject = prov_no_reject,
     .shutdown = no_shutdown,
-    .join = no_join,
 };
 
 /* --- opening --- */

@@ -6,7 +6,6 @@
  * the link, the next message asks again.
  */
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +31,7 @@ void rdm_link_post(struct rdm_link *link, struct prov_op *op)
 static int post_all(struct rdm_link *link)
 {
     struct prov_ep *ep = link->ep;
-    const VIP_MEM_ATTRIBUTES none = {.Ptag = ep->domain->ptag};
-    VIP_MEM_ATTRIBUTES rights = none;
+    VIP_MEM_ATTRIBUTES rights = {.Ptag = ep->domain->ptag};
     void *memory = NULL;
     size_t bytes = RDM_RECEIVES * link->buffer_bytes;
     if (posix_memalign(&memory, 4096, bytes) != 0) {
@@ -56,6 +54,7 @@ static int post_all(struct rdm_link *link)
 void rdm_link_refuse(struct rdm_link *link, const char *what)
 {
     PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "a peer's link ends: %s\n", what);
+    link->refused = true;
     prov_ep_gone(link->ep);
 }
 
@@ -63,7 +62,7 @@ void rdm_link_received(struct rdm_link *link, struct prov_op *op)
 {
     struct rdm_head head;
     const uint8_t *bytes = op->of;
-    if (op->entry.error != 0 || link->ended) {
+    if (op->entry.error != 0 || link->refused) {
         prov_op_give(op);
         return;
     }
@@ -75,13 +74,13 @@ void rdm_link_received(struct rdm_link *link, struct prov_op *op)
     } else if (!rdm_offer_done(link, head.id)) {
         rdm_link_refuse(link, "what was not offered has been read");
     }
-    rdm_link_post(link, op);
+    rdm_link_post(link, op); /* which fails once the connection has ended */
 }
 
 void rdm_link_await(struct rdm_link *link)
 {
     if (!link->ep->reports_sends) {
-        prov_cq_await(link->owner->rx_cq, link->ep);
+        prov_cq_await(link->owner->queues.rx, link->ep);
     }
 }
 
@@ -89,18 +88,13 @@ void rdm_link_done(struct rdm_link *link, struct prov_op *op)
 {
     bool awaited = op->kind == PROV_OP_READ || (op->kind != PROV_OP_NOTE && op->wanted);
     if (awaited && !link->ep->reports_sends) {
-        prov_cq_awaits_less(link->owner->rx_cq, link->ep);
+        prov_cq_awaits_less(link->owner->queues.rx, link->ep);
     }
     if (op->kind == PROV_OP_READ) {
         rdm_read_done(op);
     } else {
         rdm_sent(link, op);
     }
-    rdm_link_freed(link);
-}
-
-void rdm_link_freed(struct rdm_link *link)
-{
     if (!list_is_alone(&link->reads)) {
         rdm_reads_continue(link);
     }
@@ -108,8 +102,8 @@ void rdm_link_freed(struct rdm_link *link)
 
 void rdm_link_forget(struct rdm_link *link)
 {
-    if (link->owner->tx_cq != NULL) {
-        prov_cq_forget(link->owner->tx_cq, link->ep);
+    if (link->owner->queues.tx != NULL) {
+        prov_cq_forget(link->owner->queues.tx, link->ep);
     }
 }
 
@@ -150,10 +144,10 @@ static int open_link(struct rdm_link *link, struct fi_info *info)
     }
     link->ep = prov_ep_of(fid);
     link->ep->rdm = link;
-    link->ep->reports_sends = owner->rx_cq->wait != FI_WAIT_NONE;
+    link->ep->reports_sends = owner->queues.rx->wait != FI_WAIT_NONE;
     rc = fi_ep_bind(fid, &owner->eq->fid, 0);
     if (rc == 0) {
-        rc = fi_ep_bind(fid, &owner->rx_cq->fid.fid, FI_TRANSMIT | FI_RECV);
+        rc = fi_ep_bind(fid, &owner->queues.rx->fid.fid, FI_TRANSMIT | FI_RECV);
     }
     if (rc == 0) {
         rc = fi_enable(fid);
@@ -165,6 +159,14 @@ static int open_link(struct rdm_link *link, struct fi_info *info)
         (void)fi_close(&fid->fid);
     }
     return rc;
+}
+
+/* Locked. The link is not connected, or no longer: what it had to carry completes with errors. */
+static void stop_link(struct rdm_link *link)
+{
+    link->connects = false;
+    prov_cancel_waiting(link->ep);
+    rdm_offers_cancel(link);
 }
 
 /* Not locked. Connects to a peer; what is sent meanwhile waits for credit. */
@@ -180,7 +182,7 @@ static int connect_link(struct rdm_link *link)
     rc = rc == 0 ? fi_connect(&link->ep->fid, &to, &own, own_bytes) : rc;
     if (rc != 0) {
         prov_nic_lock(owner->nic);
-        link->connects = false;
+        stop_link(link); /* another thread may have sent meanwhile */
         prov_nic_unlock(owner->nic);
     }
     return rc;
@@ -239,8 +241,11 @@ static int make_link(struct rdm_ep *ep, fi_addr_t to, const struct rdm_address *
 
 struct rdm_link *rdm_link_to(struct rdm_ep *ep, fi_addr_t to, int *rc)
 {
+    *rc = to < ep->av->count && ep->av->addresses[to].used ? 0 : -FI_EINVAL;
+    if (*rc != 0) {
+        return NULL;
+    }
     struct rdm_link *link = find_link(ep, to);
-    *rc = 0;
     if (link != NULL && link->ep->state == PROV_GONE) {
         *rc = -FI_EAGAIN; /* which rdm_progress() is about to see */
         return NULL;
@@ -249,14 +254,11 @@ struct rdm_link *rdm_link_to(struct rdm_ep *ep, fi_addr_t to, int *rc)
         return link;
     }
     if (link == NULL) {
-        *rc = -FI_EINVAL;
-        if (to < ep->av->count && ep->av->addresses[to].used) {
-            const struct rdm_address peer = ep->av->addresses[to];
-            prov_nic_unlock(ep->nic);
-            *rc = make_link(ep, to, &peer);
-            prov_nic_lock(ep->nic);
-            link = find_link(ep, to);
-        }
+        const struct rdm_address peer = ep->av->addresses[to];
+        prov_nic_unlock(ep->nic);
+        *rc = make_link(ep, to, &peer);
+        prov_nic_lock(ep->nic);
+        link = find_link(ep, to);
     }
     if (*rc == 0 && link != NULL && !link->connects) {
         link->connects = true; /* what another thread sends waits from now on */
@@ -323,14 +325,11 @@ static void end_link(struct rdm_ep *ep, const struct fid *fid)
 {
     prov_nic_lock(ep->nic);
     struct rdm_link *link = link_of(ep, fid);
-    bool ends = link != NULL && link->ep->state == PROV_GONE && !link->ended;
+    bool ends = link != NULL && link->ep->state == PROV_GONE;
     if (link != NULL) {
-        link->connects = false;
-        prov_cancel_waiting(link->ep);
-        rdm_offers_cancel(link);
+        stop_link(link);
     }
     if (ends) {
-        link->ended = true;
         for (size_t i = 0; i < ep->to_count; i++) {
             ep->to[i] = ep->to[i] == link ? NULL : ep->to[i];
         }
@@ -392,7 +391,7 @@ static bool handle_event(struct rdm_ep *ep)
 /* Locked. Completion queues handle the news, or have handled it. */
 static void set_events(struct rdm_ep *ep, bool has)
 {
-    struct prov_cq *const queues[] = {ep->tx_cq, ep->rx_cq};
+    struct prov_cq *const queues[] = {ep->queues.tx, ep->queues.rx};
     prov_set(&ep->has_events, has);
     for (size_t i = 0; i < 2; i++) {
         bool any = false;
@@ -412,10 +411,12 @@ static void handle_events(struct rdm_ep *ep)
     }
     while (handle_event(ep)) {
     }
-    prov_nic_lock(ep->nic);
-    set_events(ep, false);
-    (void)pthread_cond_signal(&ep->watch_goes_on);
-    prov_nic_unlock(ep->nic);
+    if (rdm_may_sleep(ep)) {
+        prov_nic_lock(ep->nic);
+        set_events(ep, false);
+        (void)pthread_cond_signal(&ep->watch_goes_on);
+        prov_nic_unlock(ep->nic);
+    }
     (void)pthread_mutex_unlock(&ep->events);
 }
 
@@ -460,21 +461,16 @@ static void *watch_run(void *argument)
 
 int rdm_watch_start(struct rdm_ep *ep)
 {
-    sigset_t all, before;
     int rc = fi_listen(ep->pep);
     if (rc != 0) {
         return rc;
     }
-    if (ep->tx_cq->wait == FI_WAIT_NONE && ep->rx_cq->wait == FI_WAIT_NONE) {
-        ep->tx_cq->looks = ep->rx_cq->looks = true;
+    if (!rdm_may_sleep(ep)) {
         return 0;
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&ep->watch, NULL, watch_run, ep);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = prov_thread_start(&ep->watch, watch_run, ep);
     ep->has_watch = rc == 0;
-    return -rc;
+    return rc;
 }
 
 void rdm_watch_stop(struct rdm_ep *ep)
@@ -500,7 +496,6 @@ void rdm_links_close(struct rdm_ep *ep)
         prov_nic_lock(ep->nic);
         struct rdm_link *link = container_of(list_pop(&ep->links), struct rdm_link, of_ep);
         link->connects = false;
-        link->ended = true;
         rdm_offers_cancel(link);
         prov_nic_unlock(ep->nic);
         (void)fi_close(&link->ep->fid.fid);

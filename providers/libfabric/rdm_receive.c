@@ -48,7 +48,7 @@ static struct rdm_receive *take_receive(struct rdm_ep *ep)
 static void finish(struct rdm_receive *receive)
 {
     if (receive->wanted || receive->entry.error != 0) {
-        prov_cq_add(receive->ep->rx_cq, &receive->entry);
+        prov_cq_add(receive->ep->queues.rx, &receive->entry);
     } else {
         release_receive(&receive->entry);
     }
@@ -106,11 +106,6 @@ static void end_reading(struct rdm_receive *receive, struct prov_op *op)
         (void)VipxReleaseMem(receive->ep->nic->handle, &receive->registrations[i]);
     }
     receive->registered = 0;
-    if (link->ended) {
-        prov_op_give(op);
-        finish(receive);
-        return;
-    }
     const struct rdm_head done = {.kind = RDM_DONE, .id = receive->head.id};
     VIP_DESCRIPTOR_SEGMENT *segment = prov_op_begin(op, PROV_OP_NOTE, VIP_CONTROL_OP_SENDRECV);
     prov_op_own_bytes(op, segment, rdm_head_write(&done, op->inject));
@@ -185,15 +180,13 @@ static void read_on(struct rdm_receive *receive)
 /* Locked. Registers the memory that the message goes to. */
 static VIP_RETURN register_receive(struct rdm_receive *receive, size_t bytes)
 {
-    VIP_MEM_ATTRIBUTES rights = {.Ptag = receive->ep->domain->ptag};
     VIP_RETURN rc = VIP_SUCCESS;
     for (size_t i = 0; i < receive->count && bytes > 0 && rc == VIP_SUCCESS; i++) {
         const struct iovec *iov = &receive->iov[i];
         VIPX_REGISTRATION *one = &receive->registrations[i];
         memset(one, 0, sizeof(*one));
         if (iov->iov_len > 0) {
-            rc = VipxAcquireMem(receive->ep->nic->handle, iov->iov_base, iov->iov_len, &rights,
-                                prov_caches() ? 0 : VIPX_ONCE, one);
+            rc = prov_acquire(receive->ep->domain, iov, 0, false, one);
         }
         receive->registered += rc == VIP_SUCCESS ? 1 : 0;
         bytes -= iov->iov_len < bytes ? iov->iov_len : bytes;
@@ -210,11 +203,11 @@ static void take_offer(struct rdm_receive *receive, struct rdm_link *from, const
     receive->reading = 0;
     receive->registered = 0;
     receive->left = cut(receive, head);
-    VIP_RETURN rc = from->ended ? VIP_ERROR_CONN_LOST : register_receive(receive, receive->left);
+    VIP_RETURN rc = register_receive(receive, receive->left);
     if (rc != VIP_SUCCESS) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "a message of %llu bytes is not read: %s\n",
                  (unsigned long long)head->length, VipxExplainError(rc));
-        receive->entry.error = from->ended ? FI_ECONNABORTED : -prov_error(rc);
+        receive->entry.error = -prov_error(rc);
         receive->left = 0;
     }
     read_on(receive);
@@ -315,7 +308,7 @@ static void take_message(struct rdm_receive *receive, struct rdm_unexpected *mes
 static void peek(struct rdm_ep *ep, struct rdm_receive *receive, uint64_t flags)
 {
     struct fi_context *context = receive->entry.context;
-    (void)prov_cq_ready(ep->rx_cq);
+    (void)prov_cq_ready(ep->queues.rx);
     struct rdm_unexpected *message = find_message(ep, receive);
     receive->wanted = true;
     if (message == NULL) {
@@ -357,7 +350,7 @@ static int begin(struct rdm_ep *ep, struct rdm_receive *receive, uint64_t flags)
     struct rdm_unexpected *message;
     if ((flags & FI_PEEK) != 0) {
         peek(ep, receive, flags);
-        prov_cq_update_wake(ep->rx_cq);
+        prov_cq_update_wake(ep->queues.rx);
         return 0;
     }
     if ((flags & FI_CLAIM) != 0) {
@@ -378,7 +371,7 @@ static int begin(struct rdm_ep *ep, struct rdm_receive *receive, uint64_t flags)
         return 0;
     }
     take_message(receive, message);
-    prov_cq_update_wake(ep->rx_cq);
+    prov_cq_update_wake(ep->queues.rx);
     return 0;
 }
 
@@ -396,7 +389,7 @@ ssize_t rdm_receive(struct rdm_ep *ep, const struct iovec *iov, size_t count, fi
     struct rdm_receive *receive = take_receive(ep);
     rc = -FI_EAGAIN;
     if (receive != NULL) {
-        receive->wanted = !ep->rx_selective || (flags & FI_COMPLETION) != 0;
+        receive->wanted = !ep->queues.rx_selective || (flags & FI_COMPLETION) != 0;
         receive->tagged = tagged;
         receive->discards = false;
         receive->ignored = ignored;
@@ -427,7 +420,7 @@ static bool cancel(struct rdm_ep *ep, struct list *all, const void *context)
             receive->entry.length = receive->entry.excess = 0;
             receive->entry.error = FI_ECANCELED;
             finish(receive);
-            prov_cq_update_wake(ep->rx_cq);
+            prov_cq_update_wake(ep->queues.rx);
             return true;
         }
     }
@@ -473,7 +466,7 @@ void rdm_receive_end(struct rdm_ep *ep)
         for (size_t i = 0; i < BLOCK; i++) {
             struct rdm_receive *one = &block->receives[i];
             if (!list_is_alone(&one->entry.link)) {
-                prov_cq_remove(ep->rx_cq, &one->entry); /* the program has not read it */
+                prov_cq_remove(ep->queues.rx, &one->entry); /* the program has not read it */
             }
             for (size_t k = 0; k < one->registered; k++) {
                 (void)VipxReleaseMem(ep->nic->handle, &one->registrations[k]);

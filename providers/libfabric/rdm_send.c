@@ -12,16 +12,6 @@
 static const uint64_t possible_flags = FI_INJECT | FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_MORE | FI_PRIORITY |
                                        FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
 
-static void copy_message(uint8_t *to, const struct rdm_message *message)
-{
-    for (size_t i = 0; i < message->count; i++) {
-        if (message->iov[i].iov_len > 0) {
-            memcpy(to, message->iov[i].iov_base, message->iov[i].iov_len);
-            to += message->iov[i].iov_len;
-        }
-    }
-}
-
 static struct rdm_head head_of(const struct rdm_message *message)
 {
     return (struct rdm_head){.kind = RDM_MESSAGE,
@@ -48,7 +38,7 @@ static int send_copied(struct rdm_link *link, struct prov_op *op, const struct r
     uint8_t *bytes = fits ? op->inject : ep->bounces_free[ep->bounce_count - 1];
     VIP_DESCRIPTOR_SEGMENT *segment =
         prov_op_begin(op, fits ? PROV_OP_SEND : PROV_OP_BOUNCE, VIP_CONTROL_OP_SENDRECV);
-    copy_message(bytes + rdm_head_write(&head, bytes), message);
+    (void)prov_gather(bytes + rdm_head_write(&head, bytes), message->iov, message->count);
     prov_op_own_bytes(op, segment, RDM_HEAD_BYTES + message->total);
     if (!fits) {
         segment->Local.Data.AddressBits = (uintptr_t)bytes;
@@ -61,9 +51,8 @@ static int send_copied(struct rdm_link *link, struct prov_op *op, const struct r
     op->entry.tag = message->tag;
     op->wanted = message->wanted;
     op->takes_receive = true;
-    bool wanted = op->wanted;
     int rc = prov_submit(link->ep, op);
-    if (rc == 0 && wanted) {
+    if (rc == 0 && message->wanted) {
         rdm_link_await(link);
     } else if (rc != 0 && !fits) {
         ep->bounces_free[ep->bounce_count++] = bytes;
@@ -84,15 +73,13 @@ static void release_memory(struct rdm_ep *ep, VIPX_REGISTRATION *registrations, 
 static int register_message(struct rdm_ep *ep, const struct rdm_message *message, struct rdm_head *head,
                             VIPX_REGISTRATION *registrations)
 {
-    VIP_MEM_ATTRIBUTES rights = {.Ptag = ep->domain->ptag, .EnableRdmaRead = VIP_TRUE};
     VIP_RETURN rc = VIP_SUCCESS;
     *head = head_of(message);
     head->kind = RDM_OFFER;
     for (size_t i = 0; i < message->count && rc == VIP_SUCCESS; i++) {
         const struct iovec *iov = &message->iov[i];
         if (iov->iov_len > 0) {
-            rc = VipxAcquireMem(ep->nic->handle, iov->iov_base, iov->iov_len, &rights,
-                                prov_caches() ? 0 : VIPX_ONCE, &registrations[head->count]);
+            rc = prov_acquire(ep->domain, iov, FI_REMOTE_READ, false, &registrations[head->count]);
             if (rc == VIP_SUCCESS) {
                 head->pieces[head->count] = (struct rdm_piece){(uintptr_t)iov->iov_base, iov->iov_len,
                                                                registrations[head->count].Handle};
@@ -146,7 +133,7 @@ static void finish_offer(struct rdm_offer *offer, int error)
     list_remove(&offer->link);
     offer->entry.error = error;
     if (offer->wanted || error != 0) {
-        prov_cq_add(ep->tx_cq, &offer->entry);
+        prov_cq_add(ep->queues.tx, &offer->entry);
     } else {
         list_append(&ep->offers_free, &offer->link);
     }
@@ -174,7 +161,7 @@ void rdm_offers_cancel(struct rdm_link *link)
     while (!list_is_alone(&link->offers)) {
         finish_offer(container_of(link->offers.next, struct rdm_offer, link), FI_ECANCELED);
     }
-    prov_cq_update_wake(link->owner->tx_cq);
+    prov_cq_update_wake(link->owner->queues.tx);
 }
 
 void rdm_sent(struct rdm_link *link, struct prov_op *op)
@@ -185,7 +172,7 @@ void rdm_sent(struct rdm_link *link, struct prov_op *op)
         op->kind = PROV_OP_SEND;
     }
     if (op->kind != PROV_OP_NOTE && (op->wanted || op->entry.error != 0)) {
-        prov_cq_add(ep->tx_cq, &op->entry);
+        prov_cq_add(ep->queues.tx, &op->entry);
     } else {
         prov_op_give(op);
     }
@@ -259,21 +246,21 @@ int rdm_send_start(struct rdm_ep *ep)
     void *memory = NULL;
     list_init(&ep->offers_free);
     ep->offers = calloc(RDM_OFFERS, sizeof(*ep->offers));
+    for (uint32_t i = 0; ep->offers != NULL && i < RDM_OFFERS; i++) {
+        ep->offers[i].ep = ep;
+        ep->offers[i].id = i;
+        ep->offers[i].entry.release = release_offer;
+        ep->offers[i].entry.source = FI_ADDR_NOTAVAIL;
+        list_init(&ep->offers[i].entry.link);
+        list_init(&ep->offers[i].link);
+        list_append(&ep->offers_free, &ep->offers[i].link);
+    }
     if (ep->offers == NULL || posix_memalign(&memory, 4096, bytes) != 0) {
         return -FI_ENOMEM;
     }
     ep->bounces = memory;
-    for (uint32_t i = 0; i < RDM_OFFERS; i++) {
-        ep->offers[i].ep = ep;
-        ep->offers[i].id = i;
-        list_init(&ep->offers[i].entry.link);
-        ep->offers[i].entry.release = release_offer;
-        ep->offers[i].entry.source = FI_ADDR_NOTAVAIL;
-        list_init(&ep->offers[i].link);
-        list_append(&ep->offers_free, &ep->offers[i].link);
-    }
-    for (size_t i = 0; i < RDM_BOUNCES; i++) {
-        ep->bounces_free[ep->bounce_count++] = ep->bounces + i * RDM_BUFFER_BYTES;
+    for (ep->bounce_count = 0; ep->bounce_count < RDM_BOUNCES; ep->bounce_count++) {
+        ep->bounces_free[ep->bounce_count] = ep->bounces + ep->bounce_count * RDM_BUFFER_BYTES;
     }
     return prov_error(VipRegisterMem(ep->nic->handle, memory, bytes, &rights, &ep->bounces_handle));
 }
@@ -283,7 +270,7 @@ void rdm_send_end(struct rdm_ep *ep)
     for (uint32_t i = 0; ep->offers != NULL && i < RDM_OFFERS; i++) {
         struct prov_entry *entry = &ep->offers[i].entry;
         if (!list_is_alone(&entry->link)) {
-            prov_cq_remove(ep->tx_cq, entry); /* the program has not read it */
+            prov_cq_remove(ep->queues.tx, entry); /* the program has not read it */
         }
     }
     if (ep->bounces_handle != 0) {
@@ -291,4 +278,7 @@ void rdm_send_end(struct rdm_ep *ep)
     }
     free(ep->bounces);
     free(ep->offers);
+    ep->bounces = NULL;
+    ep->offers = NULL;
+    ep->bounces_handle = 0;
 }

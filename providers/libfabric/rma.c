@@ -124,7 +124,7 @@ static void give_up(struct prov_ep *ep)
     ep->transfer.last = NULL;
     ep->transfer.left = 0;
     ep->transfer.flush = false;
-    prov_cq_add(ep->tx_cq, &op->entry);
+    prov_cq_add(ep->queues.tx, &op->entry);
 }
 
 /* Posts what is next of the transfer; false if that is to wait. */
@@ -165,18 +165,6 @@ void prov_transfer_continue(struct prov_ep *ep)
     }
 }
 
-/* The bytes are the program's again. */
-static void copy_injected(struct prov_op *op, const struct request *request)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < request->count; i++) {
-        if (request->iov[i].iov_len > 0) {
-            memcpy(op->inject + at, request->iov[i].iov_base, request->iov[i].iov_len);
-            at += request->iov[i].iov_len;
-        }
-    }
-}
-
 /* Begins an operation of several descriptors. */
 static int begin_transfer(struct prov_ep *ep, struct prov_op *op, const struct request *request, size_t total)
 {
@@ -193,7 +181,7 @@ static int begin_transfer(struct prov_ep *ep, struct prov_op *op, const struct r
         transfer->handles[i] = request->iov[i].iov_len > 0 ? prov_mr_handle(request->desc[i]) : 0;
     }
     if (injected) {
-        copy_injected(op, request);
+        (void)prov_gather(op->inject, request->iov, request->count); /* the bytes are the program's again */
         transfer->iov[0] = (struct iovec){op->inject, total};
         transfer->handles[0] = ep->pool_handle;
     }
@@ -221,7 +209,7 @@ static int post_whole(struct prov_ep *ep, struct prov_op *op, const struct reque
     name_completion(op, request, total);
     op->descriptor.CS.ImmediateData = (uint32_t)request->data;
     if ((request->flags & FI_INJECT) != 0) {
-        copy_injected(op, request);
+        (void)prov_gather(op->inject, request->iov, request->count); /* the bytes are the program's again */
         prov_op_own_bytes(op, segment, total);
     } else {
         rc = prov_fill(op, segment, request->iov, request->desc, request->count);
@@ -297,7 +285,7 @@ static struct request plain(struct fid_ep *fid, bool write, const struct iovec *
                             .context = context,
                             .flags = write ? flags : flags & ~(uint64_t)FI_INJECT,
                             .write = write,
-                            .wanted = !ep->tx_selective || (flags & FI_COMPLETION) != 0};
+                            .wanted = !ep->queues.tx_selective || (flags & FI_COMPLETION) != 0};
 }
 
 static ssize_t rma_readv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
@@ -328,7 +316,7 @@ static ssize_t from_message(struct fid_ep *fid, bool write, const struct fi_msg_
     request.key = message->rma_iov[0].key;
     request.flags = flags;
     request.data = (flags & FI_REMOTE_CQ_DATA) != 0 ? message->data : 0;
-    request.wanted = !prov_ep_of(fid)->tx_selective || (flags & FI_COMPLETION) != 0;
+    request.wanted = !prov_ep_of(fid)->queues.tx_selective || (flags & FI_COMPLETION) != 0;
     return start(fid, &request);
 }
 

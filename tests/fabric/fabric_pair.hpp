@@ -138,7 +138,7 @@ bool reaches_processes();
 std::string log_of(const std::string &environment, const std::string &test);
 
 /** Another process, which connects to a listener and then does what "role" says, until it is
- * killed. "datagrams" and "garbage" are hidden cases of their own. */
+ * killed. "datagrams", "garbage" and "answers" are hidden cases of their own. */
 class Peer {
 public:
     Peer(const Address &listener, const char *role);
