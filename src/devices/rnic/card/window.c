@@ -114,9 +114,14 @@ static uint32_t load_index(const struct rnic_card *card, unsigned fn, const uint
 
 static void copy_words(uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
-    for (uint32_t done = 0; done < bytes; done += WORD) {
+    uint32_t done = 0;
+    for (; bytes - done >= WORD; done += WORD) {
         uint32_t word = load_word(from + done);
-        memcpy(to + done, &word, bytes - done < WORD ? bytes - done : WORD);
+        memcpy(to + done, &word, WORD);
+    }
+    if (done < bytes) {
+        uint32_t word = load_word(from + done);
+        memcpy(to + done, &word, bytes - done);
     }
 }
 
