@@ -214,10 +214,58 @@ TEST_CASE("a file is sent")
         must(sendfile(pair.client, file, &at, static_cast<size_t>(200000 - at)) > 0, "sendfile");
     }
     CHECK(reader.get() == text.substr(50000));
+    CHECK(sendfile(pair.client, file, &at, 100000) == 0); // the end of the file
+    off_t before_end = 100000;
+    reader = std::async(std::launch::async, [&] { return receive(pair.server, 100000); });
+    for (long n = 1, left = 100000; n > 0; left -= n) { // more is asked for than there is
+        n = sendfile(pair.client, file, &before_end, 300000);
+        must(n >= 0 && n <= left, "sendfile");
+    }
+    CHECK(before_end == 200000);
+    CHECK(reader.get() == text.substr(100000));
     REQUIRE(lseek(file, 10, SEEK_SET) == 10);
     CHECK(sendfile(pair.client, file, nullptr, 5) == 5);
     CHECK(lseek(file, 0, SEEK_CUR) == 15);
     CHECK(receive(pair.server, 5) == text.substr(10, 5));
+}
+
+TEST_CASE("a file comes behind what is corked, and not to a socket that is shut or asked for too much")
+{
+    const int on = 1;
+    Pair pair;
+    const std::string text = pattern(20000);
+    Fd file(memfd_create("file", 0)), unreadable(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    REQUIRE(write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    must(setsockopt(pair.client, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)) == 0);
+    must(send(pair.client, "head ", 5, 0) == 5);
+    off_t at = 0;
+    CHECK(sendfile(pair.client, file, &at, text.size()) == static_cast<ssize_t>(text.size()));
+    CHECK(receive(pair.server, 5 + text.size()) == "head " + text);
+    CHECK(sendfile(pair.client, unreadable, &at, 20000) == -1);
+    CHECK(errno == EBADF);
+    // The window is full at last, and all of it is whole.
+    must(fcntl(pair.client, F_SETFL, fcntl(pair.client, F_GETFL) | O_NONBLOCK) == 0);
+    size_t sent = 0;
+    for (ssize_t n = 1; n > 0; sent += n > 0 ? static_cast<size_t>(n) : 0) {
+        at = 0;
+        n = sendfile(pair.client, file, &at, text.size());
+        must(n > 0 || errno == EAGAIN, "sendfile");
+        if (n > 0 && n < static_cast<ssize_t>(text.size())) {
+            sent += static_cast<size_t>(n);
+            break;
+        }
+    }
+    const std::string got = receive(pair.server, sent);
+    for (size_t i = 0; i < got.size(); i += text.size()) {
+        REQUIRE(got.compare(i, text.size(), text, 0, std::min(text.size(), got.size() - i)) == 0);
+    }
+    must(shutdown(pair.client, SHUT_WR) == 0);
+    at = 0;
+    const auto before = signal(SIGPIPE, SIG_IGN);
+    CHECK(sendfile(pair.client, file, &at, text.size()) == -1);
+    CHECK(errno == EPIPE);
+    signal(SIGPIPE, before);
+    CHECK(at == 0);
 }
 
 TEST_CASE("what is sent while a socket is corked, or before more, comes with what follows")
