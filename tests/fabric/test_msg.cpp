@@ -148,7 +148,7 @@ TEST_CASE("receives that are posted ahead are told to the peer", "[msg]")
             FABRIC(fi_recv(pair.server.get(), to.data(), 64, to.desc(), 0, nullptr));
         }
         for (int i = 0; i < 100; i++) {
-            // The messages of the round before have been received, and may not be known to have been sent.
+            // What the peer has received of the round before may not be known to have been sent.
             eventually("room for a message", [&] {
                 const ssize_t rc = fi_inject(pair.client.get(), from.data(), 32, 0);
                 if (rc == -FI_EAGAIN) {
