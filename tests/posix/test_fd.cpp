@@ -44,6 +44,15 @@ void sender(Peer &peer)
     peer.sync();
 }
 
+/** Among many names of a test one may have no port of its own: others have all that it may have. */
+void expect_no_request_or_port(const Nic &nic, NetAddress local)
+{
+    Incoming incoming;
+    const VIP_RETURN rc =
+        VipConnectWait(nic, local, 0, incoming.from, &incoming.attributes, &incoming.connection);
+    EXPECT(rc == VIP_TIMEOUT || (rc == VIP_ERROR_RESOURCE && device_is_tcp()));
+}
+
 } // namespace
 
 // --- work queues ---
@@ -419,8 +428,8 @@ TWO_ROLE_CASE("an address stays waited for, other NIC handles do not get its req
         const Vi vi(peer.nic());
         const int fd = fd_of(VIPX_FD_CONNECT, peer.nic());
         expect_no_request(peer.nic(), peer.server_address(), 0);
-        for (int i = 0; i < 70; ++i) { /* more than idle listeners there may be, for which there are ports */
-            expect_no_request(peer.nic(), peer.server_address("n" + std::to_string(i)), 0);
+        for (int i = 0; i < 70; ++i) { // more than idle listeners there may be
+            expect_no_request_or_port(peer.nic(), peer.server_address("n" + std::to_string(i)));
         }
         peer.sync();
         expect_readable(fd);
