@@ -206,8 +206,9 @@ def check_hostile():
 
 def check_conformance():
     adapter = serve("card", "--record", path("all.pcapng"))
-    run_all = Running(os.path.join(directory(), "vipl-conformance"), "--device", "rnic:socket:" + path("card"), "--level", "full")
-    checks.that(run_all.wait_line(" 0 failed") is not None, "conformance passes while it is recorded")
+    conformance = os.path.join(directory(), "vipl-conformance")
+    result = run(conformance, "--device", "rnic:socket:" + path("card"), "--level", "full", limit_s=None)  # the test has a limit
+    checks.code(result, 0, "conformance while it is recorded")
     adapter.signal(signal.SIGTERM)
     check_same("all.pcapng", "a conformance run")
     print(run(program, "--coverage", path("all.pcapng")).out)

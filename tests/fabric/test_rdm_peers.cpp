@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT
+//
+// Datagram endpoints of the provider's own, and peers that end, or send what they must not.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "rdm_pair.hpp"
+
+using namespace fabric_test;
+using namespace vipl_test;
+
+TEST_CASE("an endpoint whose port is taken is enabled when the port is free", "[rdm]")
+{
+    auto first = std::make_unique<Datagrams>();
+    Datagrams other;
+    const Address name = first->address();
+    const Info info(fi_dupinfo(other.node.info.get()));
+    free(info->src_addr);
+    info->src_addr = malloc(name.size());
+    memcpy(info->src_addr, name.data(), name.size());
+    info->src_addrlen = name.size();
+    const Fid<fid_ep> second = other.another(info.get(), other.rx.get());
+    FABRIC_RC(-FI_EADDRINUSE, fi_enable(second.get()));
+    first.reset();
+    FABRIC(fi_enable(second.get()));
+    const fi_addr_t to = other.knows(name);
+    const std::vector<uint8_t> from = bytes_of(1000, 1);
+    std::vector<std::vector<uint8_t>> in(100, std::vector<uint8_t>(from.size()));
+    for (std::vector<uint8_t> &one : in) { // more than there are bounce buffers
+        FABRIC(fi_trecv(second.get(), one.data(), one.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+    }
+    for (size_t i = 0; i < in.size(); i++) {
+        send_when_possible(other, other,
+                           [&] { return fi_tinject(other.ep.get(), from.data(), kInject, to, 1); });
+    }
+    for (const std::vector<uint8_t> &one : in) {
+        CHECK(Datagrams::next(other.rx.get(), other.tx.get()).error == 0);
+        CHECK(std::equal(one.begin(), one.begin() + kInject, from.begin()));
+    }
+    for (std::vector<uint8_t> &one : in) { // the one that was enabled twice sends, too
+        send_when_possible(other, other, [&] {
+            return fi_tsend(second.get(), from.data(), from.size(), nullptr, to, 2, nullptr);
+        });
+        FABRIC(fi_trecv(second.get(), one.data(), one.size(), nullptr, FI_ADDR_UNSPEC, 2, 0, nullptr));
+        CHECK(Datagrams::next(other.rx.get(), other.tx.get()).error == 0);
+        CHECK(one == from);
+    }
+}
+
+TEST_CASE("a message that is offered by a peer that has died is an error", "[rdm]")
+{
+    if (!reaches_processes()) {
+        return;
+    }
+    Two pair; // by which the server goes on meanwhile
+    OtherProcess other(pair.two, "datagrams");
+    fi_context context = {};
+    CHECK(peek(pair, 5, 0, &context).entry.len == kEager + 1);
+    other.peer.kill_it();
+    std::vector<uint8_t> to(kEager + 1);
+    pair.receive(to, 5);
+    CHECK(pair.received().error != 0);
+    pair.receive(to, 6); // nothing is left of it that keeps others waiting
+    pair.send(bytes_of(8, 1), 6);
+    CHECK(pair.received().error == 0);
+}
+
+TEST_CASE("an address that is removed is no peer any more", "[rdm]")
+{
+    Two pair;
+    pair.send(bytes_of(8, 1), 1);
+    std::vector<uint8_t> to(8);
+    pair.receive(to, 1);
+    CHECK(pair.received().error == 0);
+    FABRIC(fi_av_remove(pair.one.av.get(), &pair.to_two, 1, 0));
+    FABRIC_RC(-FI_EINVAL, fi_tinject(pair.one.ep.get(), to.data(), 8, pair.to_two, 1));
+    FABRIC_RC(-FI_EINVAL, fi_av_remove(pair.one.av.get(), &pair.to_two, 1, 0));
+}
+
+TEST_CASE("an endpoint ends with messages under way, and takes what was not read of it along", "[rdm]")
+{
+    for (const size_t count : {size_t{8}, size_t{1000}, kEager + 1}) {
+        Two pair;
+        const std::vector<uint8_t> from = bytes_of(count, 1);
+        std::vector<uint8_t> to(count);
+        pair.receive(to, 1);
+        for (int i = 0; i < 20; i++) {
+            pair.send(from, 1);
+        }
+        CHECK(pair.received().error == 0);
+        pair.one.ep.reset();
+        CHECK(!Datagrams::look(pair.one.tx.get()));
+        pair.two.ep.reset();
+        CHECK(!Datagrams::look(pair.two.rx.get()));
+    }
+}
+
+TEST_CASE("messages that were sent before their sender has ended arrive", "[rdm]")
+{
+    Two pair;
+    std::vector<uint8_t> to(8);
+    pair.connect();
+    for (unsigned i = 0; i < 20; i++) {
+        pair.send(bytes_of(8, i), 2);
+        CHECK(Datagrams::next(pair.one.tx.get()).error == 0);
+    }
+    pair.one.ep.reset();
+    fi_context context = {};
+    (void)peek(pair, 2, 0, &context);
+    for (int i = 0; i < 1000; i++) { // by now the end has been seen
+        (void)Datagrams::look(pair.two.rx.get());
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        pair.receive(to, 2);
+        REQUIRE(pair.received().error == 0);
+        REQUIRE(to == bytes_of(8, i));
+    }
+}
+
+TEST_CASE("a peer that nobody listens for is an error of each message, and is asked again", "[rdm]")
+{
+    Datagrams one;
+    Address gone;
+    {
+        Datagrams other;
+        gone = other.address();
+    }
+    const fi_addr_t to = one.knows(gone);
+    for (int i = 0; i < 2; i++) {
+        uint32_t number = 1;
+        FABRIC(fi_tsend(one.ep.get(), &number, sizeof number, nullptr, to, 1, &number));
+        const Done done = Datagrams::next(one.tx.get());
+        CHECK(done.error != 0);
+        CHECK(done.entry.op_context == &number);
+        FABRIC(fi_tinject(one.ep.get(), &number, sizeof number, to, 1)); // which is not lost silently
+        CHECK(Datagrams::next(one.tx.get()).error != 0);
+        eventually("the end of the link", [&] { // a message before that is an error at once
+            return fi_tsend(one.ep.get(), &number, sizeof number, nullptr, to, 1, nullptr) == 0;
+        });
+        CHECK(Datagrams::next(one.tx.get()).error != 0);
+    }
+}
+
+TEST_CASE("a peer that sends what is no message loses its link, and nobody else does", "[rdm]")
+{
+    if (!reaches_processes()) {
+        return;
+    }
+    Two pair;
+    uint32_t whole = 0;
+    FABRIC(fi_trecv(pair.two.ep.get(), &whole, sizeof whole, nullptr, FI_ADDR_UNSPEC,
+                    UINT64_C(0x1112131415161718), 0, &whole));
+    setenv("FI_VIPL_RDM", "0", 1);
+    const OtherProcess right(pair.two, "garbage 10");
+    std::vector<std::unique_ptr<OtherProcess>> hostile;
+    for (int i = 0; i < 10; i++) {
+        hostile.push_back(std::make_unique<OtherProcess>(pair.two, ("garbage " + std::to_string(i)).c_str()));
+    }
+    setenv("FI_VIPL_RDM", "1", 1);
+    const Done done = pair.received(); // of the one that sends what a message is
+    CHECK(done.error == 0);
+    CHECK(done.entry.flags == (FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA));
+    CHECK(done.entry.tag == UINT64_C(0x1112131415161718));
+    CHECK(done.entry.data == UINT64_C(0x2122232425262728));
+    CHECK(done.entry.len == 4);
+    CHECK(memcmp(&whole, "abcd", 4) == 0);
+    for (unsigned i = 0; i < 200; i++) {
+        std::vector<uint8_t> to(64);
+        pair.receive(to, i);
+        pair.send(bytes_of(64, i), i);
+        REQUIRE(pair.received().error == 0);
+        REQUIRE(to == bytes_of(64, i));
+        REQUIRE(pair.sent().error == 0);
+    }
+    for (const auto &one : hostile) {
+        eventually("the end of a peer", [&] { // which sees the end of its connection
+            (void)Datagrams::look(pair.two.rx.get());
+            return one->peer.has_ended();
+        });
+    }
+    fi_context context = {};
+    CHECK(ask(pair, nullptr, UINT64_C(0x1112131415161718), FI_PEEK, &context).error == FI_ENOMSG);
+}
+
+TEST_CASE("a peer that says that it has read what was not offered loses its link", "[rdm]")
+{
+    if (!reaches_processes()) {
+        return;
+    }
+    for (const char *const role : {"answers another", "answers twice", "answers by a message"}) {
+        INFO(role);
+        Two pair;
+        setenv("FI_VIPL_RDM", "0", 1);
+        const OtherProcess other(pair.two, role);
+        setenv("FI_VIPL_RDM", "1", 1);
+        Address name(64); // the other process says where it listens
+        FABRIC(fi_trecv(pair.two.ep.get(), name.data(), name.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+        name.resize(pair.received().entry.len);
+        const fi_addr_t to = pair.two.knows(name);
+        const std::vector<uint8_t> bytes = bytes_of(kEager + 1, 1);
+        for (int i = 0; i < 2; i++) {
+            FABRIC(fi_tsend(pair.two.ep.get(), bytes.data(), bytes.size(), nullptr, to, 2, nullptr));
+        }
+        const bool twice = std::string(role) == "answers twice"; // then the first one is believed
+        CHECK(Datagrams::next(pair.two.tx.get()).error == (twice ? 0 : FI_ECANCELED));
+        CHECK(Datagrams::next(pair.two.tx.get()).error == FI_ECANCELED);
+        std::vector<uint8_t> in(8);
+        pair.receive(in, 3); // the other peer has lost nothing
+        pair.send(bytes_of(8, 2), 3);
+        CHECK(pair.received().error == 0);
+    }
+}
+
+TEST_CASE("each message has one completion when the peer dies", "[rdm]")
+{
+    if (!reaches_processes()) {
+        return;
+    }
+    Datagrams here;
+    OtherProcess other(here, "datagrams");
+    Address name(64); // the other process says its own
+    FABRIC(fi_trecv(here.ep.get(), name.data(), name.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+    name.resize(Datagrams::next(here.rx.get()).entry.len);
+    const fi_addr_t to = here.knows(name);
+    const std::vector<uint8_t> bytes = bytes_of(kEager + 1, 1);
+    std::vector<int> completed(500);
+    size_t posted = 0, over = 0, failed = 0;
+    const auto reap = [&] {
+        while (const auto done = Datagrams::look(here.tx.get())) {
+            completed[static_cast<size_t>(static_cast<int *>(done->entry.op_context) - completed.data())]++;
+            over++;
+            failed += done->error != 0 ? 1 : 0;
+        }
+    };
+    eventually("messages, and the peer's end", [&] {
+        const size_t count = posted % 3 == 0 ? bytes.size() : posted % 3 == 1 ? 1000 : 8;
+        if (fi_tsend(here.ep.get(), bytes.data(), count, nullptr, to, 2, &completed[posted]) == 0) {
+            posted++;
+        }
+        reap();
+        if (posted == 300) {
+            other.peer.kill_it();
+        }
+        return posted == completed.size();
+    });
+    eventually("a completion of each", [&] {
+        reap();
+        return over == posted;
+    });
+    CHECK(std::all_of(completed.begin(), completed.end(), [](int times) { return times == 1; }));
+    CHECK(failed > 0);
+}
+
+TEST_CASE("a peer process of datagrams", "[.datagrams]")
+{
+    Datagrams here(FI_WAIT_FD);
+    const fi_addr_t to = here.knows(peer_address());
+    const Address own = here.address();
+    FABRIC(fi_tinject(here.ep.get(), own.data(), own.size(), to, 1));
+    std::vector<uint8_t> bytes(size_t{1} << 16);
+    FABRIC(fi_tsend(here.ep.get(), bytes.data(), kEager + 1, nullptr, to, 5, nullptr));
+    for (;;) { // until it is killed
+        fi_cq_tagged_entry entry = {};
+        FABRIC(fi_trecv(here.ep.get(), bytes.data(), bytes.size(), nullptr, FI_ADDR_UNSPEC, 2, 0, nullptr));
+        while (fi_cq_sread(here.rx.get(), &entry, 1, nullptr, -1) == -FI_EAGAIN) {
+        }
+    }
+}
+
+TEST_CASE("a peer process that answers what it was not asked", "[.answers]")
+{
+    const std::string role = getenv("FABRIC_PEER_ROLE");
+    const bool twice = role == "answers twice";
+    Node node(FI_WAIT_FD);
+    Memory memory(node, 4096);
+    const Listener listener(node);
+    const Address own = listener.address(), address = peer_address();
+    const Fid<fid_ep> to = make_endpoint(node, node.info.get());
+    FABRIC(fi_connect(to.get(), address.data(), own.data(), own.size()));
+    CHECK(next_event(node).type == FI_CONNECTED);
+    memset(memory.data(), 0, memory.size());
+    memory.data()[0] = memory.data()[1] = memory.data()[15] = 1; // a message, with tag 1
+    memory.data()[31] = static_cast<uint8_t>(own.size());
+    memcpy(memory.data() + 32, own.data(), own.size());
+    FABRIC(fi_send(to.get(), memory.data(), 32 + own.size(), memory.desc(), 0, nullptr));
+    CHECK(next_completion(node.tx.get()).error == 0);
+    const Event request = next_event(node);
+    REQUIRE(request.type == FI_CONNREQ);
+    const Fid<fid_ep> from = make_endpoint(node, request.info.get());
+    FABRIC(fi_recv(from.get(), memory.data(), 1024, memory.desc(), 0, nullptr));
+    FABRIC(fi_recv(from.get(), memory.data() + 1024, 1024, memory.desc(), 0, nullptr));
+    FABRIC(fi_accept(from.get(), nullptr, 0));
+    for (int i = 0; i < 2; i++) {
+        CHECK(next_completion(node.rx.get()).error == 0);
+    }
+    uint8_t *const answer = memory.data() + 2048;
+    answer[0] = role == "answers by a message" ? 1 : 3;
+    memcpy(answer + 4, memory.data() + 4, 4);                         // the id of the first offer,
+    answer[7] = static_cast<uint8_t>(answer[7] ^ (twice ? 0 : 0x80)); // or of one that was not made
+    for (int i = 0; i < 2; i++) {
+        (void)fi_send(from.get(), answer, 32, memory.desc(), 0, nullptr);
+    }
+    for (;;) { // until it is killed
+        (void)fi_cq_sread(node.rx.get(), answer, 1, nullptr, -1);
+    }
+}
+
+TEST_CASE("a peer process that sends garbage", "[.garbage]")
+{
+    const std::string role = getenv("FABRIC_PEER_ROLE");
+    const auto kind = static_cast<unsigned>(std::stoul(role.substr(role.find(' '))));
+    // Of a head: kind, flags, pieces, 0, id, tag, data, length.
+    std::vector<uint8_t> heads[] = {
+        std::vector<uint8_t>(31, 1), // too short
+        std::vector<uint8_t>(32, 0), // of no kind
+        {1, 1, 0, 0, 0, 0, 0, 0},    // a length that is not there
+        {2, 1, 0, 0, 0, 0, 0, 0},    // an offer of nothing
+        {2, 1, 5, 0, 0, 0, 0, 0},    // of too many pieces
+        {2, 1, 1, 0, 0, 0, 0, 0},    // of a piece that is not described
+        {3, 0, 0, 0, 0, 0, 0, 1},    // an answer, by the wrong link
+        {9, 9, 9, 9, 9, 9, 9, 9},    // of no kind, whatever else
+        {2, 1, 1, 0, 0, 0, 0, 0},    // an offer whose piece is not the whole message
+        {2, 1, 1, 0, 0, 0, 0, 0},    // with bytes behind its pieces
+        // A message, with a tag and data:
+        {1,    3,    0,    0,    0,    0,    0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22,
+         0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0,    0,    0,    0,    0,    4,    'a',  'b',  'c',  'd'},
+    };
+    heads[2].resize(40);
+    heads[2][31] = 9;
+    for (int i = 3; i < 8; i++) {
+        heads[i].resize(32);
+    }
+    for (int i = 8; i < 10; i++) { // of 20,000 bytes
+        heads[i].resize(i == 8 ? 56 : 57);
+        heads[i][30] = 0x4e;
+        heads[i][31] = 0x20;
+        heads[i][46] = 0x4e;
+        heads[i][47] = i == 8 ? 0x1f : 0x20;
+    }
+    Node node(FI_WAIT_FD);
+    Memory memory(node, 4096);
+    const Fid<fid_ep> ep = make_endpoint(node, node.info.get());
+    const Address address = peer_address();
+    FABRIC(fi_connect(ep.get(), address.data(), address.data(),
+                      address.size())); // it says that it is the listener
+    CHECK(next_event(node).type == FI_CONNECTED);
+    memcpy(memory.data(), heads[kind].data(), heads[kind].size());
+    FABRIC(fi_send(ep.get(), memory.data(), heads[kind].size(), memory.desc(), 0, nullptr));
+    memcpy(memory.data() + 128, heads[10].data(), heads[10].size());
+    for (int i = 0; i < 10 && kind != 10; i++) { // what is right comes too late
+        (void)fi_send(ep.get(), memory.data() + 128, heads[10].size(), memory.desc(), 0, nullptr);
+    }
+    const Event event = next_event(node);
+    CHECK(event.type == FI_SHUTDOWN);
+}
