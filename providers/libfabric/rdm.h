@@ -139,6 +139,7 @@ struct rdm_ep {
     struct rdm_address own;
     struct fid_eq *eq;
     struct fid_pep *pep;
+    bool listens;           /* pep does, maybe since a fi_enable() that has failed afterwards */
     pthread_mutex_t events; /* whoever reads the event queue has it */
     bool has_watch;
     pthread_t watch;

@@ -461,10 +461,11 @@ static void *watch_run(void *argument)
 
 int rdm_watch_start(struct rdm_ep *ep)
 {
-    int rc = fi_listen(ep->pep);
+    int rc = ep->listens ? 0 : fi_listen(ep->pep);
     if (rc != 0) {
         return rc;
     }
+    ep->listens = true;
     if (!rdm_may_sleep(ep)) {
         return 0;
     }

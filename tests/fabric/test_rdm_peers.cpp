@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include <pthread.h>
+
 #include <catch2/catch.hpp>
 
 #include "rdm_pair.hpp"
@@ -50,6 +52,42 @@ TEST_CASE("an endpoint whose port is taken is enabled when the port is free", "[
         CHECK(one == from);
     }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) // which make a stack as large as they are asked for
+/** While it lives no thread is made, unless its maker says how large its stack is. */
+struct NoThreads {
+    NoThreads()
+    {
+        pthread_attr_t none;
+        REQUIRE(pthread_getattr_default_np(&before) == 0);
+        REQUIRE(pthread_attr_init(&none) == 0);
+        REQUIRE(pthread_attr_setstacksize(&none, size_t{1} << 47) == 0); // there is no such address
+        REQUIRE(pthread_setattr_default_np(&none) == 0);
+        pthread_attr_destroy(&none);
+    }
+    ~NoThreads()
+    {
+        pthread_setattr_default_np(&before);
+        pthread_attr_destroy(&before);
+    }
+    NoThreads(const NoThreads &) = delete;
+    NoThreads &operator=(const NoThreads &) = delete;
+    pthread_attr_t before;
+};
+
+TEST_CASE("an endpoint for which there is no thread is enabled when there is one", "[rdm]")
+{
+    Datagrams other(FI_WAIT_FD);
+    const Fid<fid_ep> second = other.another(other.node.info.get(), other.rx.get());
+    {
+        const NoThreads now;
+        FABRIC_RC(-FI_EAGAIN, fi_enable(second.get()));
+    }
+    FABRIC(fi_enable(second.get()));
+    FABRIC_RC(-FI_EOPBADSTATE, fi_enable(second.get()));
+}
+#endif
 
 TEST_CASE("a message that is offered by a peer that has died is an error", "[rdm]")
 {
