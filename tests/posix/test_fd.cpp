@@ -44,7 +44,7 @@ void sender(Peer &peer)
     peer.sync();
 }
 
-/** Returns false if the name has no port: the few that it may have are those of others of the test. */
+/** Returns false if the name has no port: the few that it may have are others' of the test. */
 bool listens_for(const Nic &nic, NetAddress local)
 {
     Incoming incoming;
