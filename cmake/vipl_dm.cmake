@@ -26,6 +26,7 @@ vipl_part(vipl_dm_objects src/dm
     index_file.c
     memory.c
     memory_bar.c
+    memory_p2p.c
     memory_ram.c
     nvme/controller.c
     nvme/label.c

@@ -18,7 +18,7 @@ static void print_help(void)
          "\n"
          "  -P, --port PORT         packet:IFACE, rnic:DEVICE\n"
          "  -S, --store STORE       file:PATH, nvme:ADDRESS,lba=N,blocks=N\n"
-         "  -M, --memory MEMORY     ram (the default), rnic, cmb:ADDRESS, bar:ADDRESS:N\n"
+         "  -M, --memory MEMORY     ram (the default), rnic, cmb:ADDRESS, p2p:ADDRESS, bar:ADDRESS:N\n"
          "  -A, --allow-ram         take ram where MEMORY cannot serve\n"
          "  -B, --bytes BYTES       of the memory (64M, or what the device has)\n"
          "  -C, --chunk BYTES       of one transfer to the store, 64K or more (1M)\n"

@@ -14,6 +14,7 @@
  *  | memory | `ram`; `rnic`, memory of the port's card                  |
  *  |        | `cmb:ADDRESS`, the memory buffer of an NVMe controller    |
  *  |        | `bar:ADDRESS:N`, memory behind BAR N of a PCI function    |
+ *  |        | `p2p:ADDRESS`, memory of a function, from the kernel      |
  *  | port   | `packet:IFACE`, a network interface of the Linux kernel's |
  *  |        | `rnic:DEVICE`, a raw queue pair of the RDMA card          |
  *  |        | `dpdk:NAME`, a driver of DPDK, by a plug-in               |
@@ -25,7 +26,9 @@
  * ADDRESS is that of a PCI function which the kernel's vfio-pci has, such as `0000:05:00.0`. The
  * function is this process's alone as long as a part of that name is open, and one store's and one
  * memory's. Memory of PCI functions goes with a store `nvme` and a port `rnic:pci:ADDRESS` or
- * `dpdk:ADDRESS` only, which move packets by DMA. On an NVMe namespace a label is before the
+ * `dpdk:ADDRESS` only, which move packets by DMA; but `p2p:ADDRESS` (P2PDMA), whose function the
+ * kernel's own driver has, goes with files on NVMe controllers, by O_DIRECT, and with a port
+ * `rnic:pci:ADDRESS` behind no IOMMU. On an NVMe namespace a label is before the
  * recording, as docs/rnic/traffic.md says; a capture needs `lba` and `blocks`, the range that it
  * overwrites. If the range is full, the capture ends with ENOSPC, and is whole up to there.
  *

@@ -9,14 +9,12 @@
 #include "dm/reason.h"
 
 static const struct dm_memory_kind *const memory_kinds[] = {
-    &dm_memory_ram,
-    &dm_memory_bar,
-    &dm_memory_cmb,
+    &dm_memory_ram,  &dm_memory_bar, &dm_memory_cmb, &dm_memory_p2p,
 #if VIPL_DM_RNIC
     &dm_memory_rnic,
 #endif
 };
-static const char *const absent_memory[] = {"p2p", "rnic", NULL};
+static const char *const absent_memory[] = {"rnic", NULL};
 
 static int open_kind(const struct dm_memory_kind *kind, const char *name, uint64_t bytes,
                      const struct dm_memory_use *use, struct dm_memory **memory,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory that packets are in. A kind is a table of operations in a file of its own
- * (memory_ram.c, memory_bar.c, nvme/memory_cmb.c, rnic/memory_rnic.c). `base` is where the CPU sees
- * the memory; of memory that is not main memory the CPU writes a few aligned words per packet, and
- * does not read.
+ * (memory_ram.c, memory_bar.c, memory_p2p.c, nvme/memory_cmb.c, rnic/memory_rnic.c). `base` is
+ * where the CPU sees the memory; of memory that is not main memory the CPU writes a few aligned
+ * words per packet, and does not read.
  */
 #ifndef VIPL_DM_MEMORY_H
 #define VIPL_DM_MEMORY_H
@@ -34,7 +34,9 @@ struct dm_memory {
     uint8_t *base; /* at the start of a page */
     uint64_t bytes;
     const char *on_bus; /* why the kernel cannot move the data of files to and from here, or NULL */
-    char text[96];      /* for --explain */
+    /* Of a device, and only by its physical addresses: files by O_DIRECT, ports behind no IOMMU. */
+    bool is_physical;
+    char text[96]; /* for --explain */
 };
 
 /* What memory is for. */
@@ -51,6 +53,7 @@ void dm_memory_close(struct dm_memory *memory); /* does nothing for NULL */
 
 extern const struct dm_memory_kind dm_memory_bar;
 extern const struct dm_memory_kind dm_memory_cmb;
+extern const struct dm_memory_kind dm_memory_p2p;
 extern const struct dm_memory_kind dm_memory_ram;
 extern const struct dm_memory_kind dm_memory_rnic; /* where the driver of the card is built */
 

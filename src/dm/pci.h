@@ -7,6 +7,7 @@
 #ifndef VIPL_DM_PCI_H
 #define VIPL_DM_PCI_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vipl/device_memory.h"
@@ -42,6 +43,8 @@ struct dm_pci {
     uint32_t register_bytes; /* from begin() on */
 };
 
+/* "0000:05:00.0": the text becomes a part of paths, where nothing but an address may get. */
+bool dm_pci_is_address(const char *text);
 /* By VFIO. `what` the function is, for the reason: "store \"nvme:...\"". */
 int dm_pci_open(const char *address, const char *what, struct dm_pci **pci, struct vipl_dm_reason *reason);
 

@@ -255,8 +255,7 @@ static const struct dm_pci_ops vfio_ops = {
     .take_pages = vfio_take_pages,
 };
 
-/* The text is part of a path: nothing but an address may get there. */
-static bool is_address(const char *text)
+bool dm_pci_is_address(const char *text)
 {
     static const char form[] = "xxxx:xx:xx.x";
     size_t i = 0;
@@ -290,7 +289,7 @@ static int find_group(const char *address, const char *what, char *group, size_t
 {
     char name[64];
 
-    if (!is_address(address)) {
+    if (!dm_pci_is_address(address)) {
         return dm_fail(reason, EINVAL, "%s: not the address of a PCI function, such as 0000:05:00.0", what);
     }
     if (!read_link(address, "subsystem", name, sizeof(name))) {

@@ -13,7 +13,7 @@
 
 #define DM_PLUGIN_SYMBOL "vipl_dm_plugin"
 /* Grows with each change of what a plug-in and the library share: port.h, memory.h, reason.h. */
-#define DM_PLUGIN_VERSION 1U
+#define DM_PLUGIN_VERSION 2U
 
 struct dm_plugin {
     uint32_t version; /* DM_PLUGIN_VERSION */

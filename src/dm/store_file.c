@@ -56,12 +56,53 @@ static struct dm_queue *create_queue(int fd, enum dm_direction direction)
     return queue != NULL ? queue : dm_queue_thread.create(fd, direction);
 }
 
+/* Whether O_DIRECT is what it says: some file systems take it and copy, tmpfs for example. */
+static bool is_direct_io(int fd)
+{
+#ifdef STATX_DIOALIGN
+    struct statx status;
+
+    return statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
+           (status.stx_mask & STATX_DIOALIGN) != 0 && status.stx_dio_offset_align != 0;
+#else
+    (void)fd;
+    return false;
+#endif
+}
+
+/* The memory of a device is reached past the page cache alone, and where the file's disk can do
+ * that: one block is moved. */
+static int try_memory(const struct file_store *file, const char *path, const struct dm_store_wish *wish,
+                      bool is_direct, struct vipl_dm_reason *reason)
+{
+    const struct dm_memory *memory = wish->memory;
+    ssize_t moved;
+
+    if (memory == NULL || !memory->is_physical) {
+        return 0;
+    }
+    if (!is_direct || !is_direct_io(file->fd)) {
+        return dm_fail(reason, ENOTSUP,
+                       "store \"file:%.80s\" goes through the page cache, which is main memory, and not to "
+                       "\"%s\"",
+                       path, memory->text);
+    }
+    moved = wish->direction == DM_READ ? pread(file->fd, memory->base, FILE_UNIT, 0)
+                                       : pwrite(file->fd, memory->base, FILE_UNIT, 0);
+    if (moved < 0 || (wish->direction == DM_WRITE && ftruncate(file->buffered, 0) != 0)) {
+        return dm_fail(reason, ENOTSUP, "store \"file:%.80s\": its disk does not reach memory \"%s\": %s",
+                       path, memory->text, strerror(errno));
+    }
+    return 0;
+}
+
 static int open_both(struct file_store *file, const char *path, const struct dm_store_wish *wish,
                      struct vipl_dm_reason *reason)
 {
     int flags = wish->direction == DM_READ ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
     struct stat status;
     bool is_direct = false;
+    int error;
 
     file->buffered = open(path, flags | O_CLOEXEC, 0666);
     if (file->buffered < 0 || fstat(file->buffered, &status) != 0) {
@@ -76,6 +117,10 @@ static int open_both(struct file_store *file, const char *path, const struct dm_
     file->fd = open_chunks(path, wish, &is_direct);
     if (file->fd < 0) {
         return fail_open(path, -file->fd, reason);
+    }
+    error = try_memory(file, path, wish, is_direct, reason);
+    if (error != 0) {
+        return error;
     }
     file->queue = create_queue(file->fd, wish->direction);
     if (file->queue == NULL) {

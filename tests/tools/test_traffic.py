@@ -267,7 +267,7 @@ def case_refused(t):
     write_pcap(t.path('one'), [frame(0, 100)])
     write_pcap(t.path('large'), [frame(0, 1519)])
     for name, options, code, why in (('one', ('--memory', 'cmb:0000:00:01.0'), 2, 'the kernel copies the packets'),
-                                     ('one', ('--memory', 'p2p:0000:00:01.0'), 2, 'no kind p2p'), ('one', ('--store', 'nvme:ffff:1f:1f.7'), 2, 'no such PCI function'),
+                                     ('one', ('--memory', 'p2p:0000:00:01.0'), 2, 'the kernel copies the packets'), ('one', ('--store', 'nvme:ffff:1f:1f.7'), 2, 'no such PCI function'),
                                      ('one', ('--store', 'nvme:0,lba'), 2, 'is not nvme:ADDRESS'), ('one', ('--memory', 'disk', '--allow-ram'), 2, 'of no kind'),
                                      ('one', ('--pps', '1', '--rate', '1'), 2, 'only one of'), ('one', ('--pps', '0'), 2, 'wrong option or value'),
                                      ('one', ('--burst', '2'), 2, 'needs a rate'), ('one', ('--chunk', '65537'), 2, 'multiple of 4096'),

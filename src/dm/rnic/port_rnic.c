@@ -258,17 +258,30 @@ static void rnic_close(struct dm_port *base)
 }
 
 /* Memory of another function of the bus is reached from the bus only; the card's own by itself. */
-static int rnic_attach(struct dm_port *base, struct dm_memory *memory, struct vipl_dm_reason *reason)
+static int check_reach(const char *access, const struct dm_memory *memory, struct vipl_dm_reason *reason)
 {
-    struct dm_rnic_card *card = &port_of(base)->card;
-    int error;
-
-    if (memory->on_bus != NULL && memory->kind != &dm_memory_rnic &&
-        strcmp(vipl_rnic_access(card->rnic)->ops->name, "vfio") != 0) {
+    if (memory->is_physical && strcmp(access, "sysfs") != 0) {
+        return dm_fail(reason, ENOTSUP,
+                       "memory \"%s\" has physical addresses alone: only a card behind no IOMMU reaches it "
+                       "(rnic:pci:ADDRESS)",
+                       memory->text);
+    }
+    if (memory->on_bus != NULL && memory->kind != &dm_memory_rnic && strcmp(access, "vfio") != 0) {
         return dm_fail(reason, ENOTSUP,
                        "memory \"%s\" is on the PCI bus, where only a card behind an IOMMU reaches it "
                        "(rnic:pci:ADDRESS)",
                        memory->text);
+    }
+    return 0;
+}
+
+static int rnic_attach(struct dm_port *base, struct dm_memory *memory, struct vipl_dm_reason *reason)
+{
+    struct dm_rnic_card *card = &port_of(base)->card;
+    int error = check_reach(vipl_rnic_access(card->rnic)->ops->name, memory, reason);
+
+    if (error != 0) {
+        return error;
     }
     error = dm_rnic_card_register(card, memory->base, memory->bytes, &card->memory, reason);
     return error != EFAULT

@@ -155,7 +155,8 @@ int vipl_memory_lock(const void *address, size_t bytes)
     if (vipl_resource_fails(ENOMEM)) {
         return errno;
     }
-    return mlock(address, bytes) == 0 ? 0 : errno;
+    /* EREMOTEIO: they are pages of a device (P2PDMA), which stay where they are */
+    return mlock(address, bytes) == 0 || errno == EREMOTEIO ? 0 : errno;
 }
 
 void vipl_memory_unlock(const void *address, size_t bytes)

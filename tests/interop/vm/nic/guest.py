@@ -119,7 +119,7 @@ def interpreter(program):
     return re.search(r"interpreter: (.*)\]", run("readelf", "-l", program)).group(1)
 
 
-def initramfs(cache, machine, programs, libraries, script, path, more):
+def initramfs(cache, machine, kernel, programs, libraries, script, path, more):
     """Everything that the guest has; `libraries` that programs load by themselves, and `more`: name there, and file here. Debugging information stays
     here: the guest reads all of it into its memory."""
     archive = Archive(path)
@@ -133,8 +133,8 @@ def initramfs(cache, machine, programs, libraries, script, path, more):
     for name, file in files.items():
         run(MACHINES[machine]["strip"], "-o", path + ".stripped", os.path.realpath(file))
         archive.add(name, read(path + ".stripped"))
-    archive.add("bin/busybox", read(os.path.join(cache, machine, "busybox")))
-    for module in sorted(glob.glob(os.path.join(cache, machine, "modules", "*.ko"))):
+    archive.add("bin/busybox", read(os.path.join(cache, kernel, "busybox")))
+    for module in sorted(glob.glob(os.path.join(cache, kernel, "modules", "*.ko"))):
         archive.add("modules/" + os.path.basename(module), read(module))
     for folder in ("proc", "sys", "dev", "tmp"):
         archive.folder(folder)
@@ -176,23 +176,25 @@ def free_ports(count):
 
 
 class Guest:
-    """Boots at once; end() at the latest ends it. `devices`: options of QEMU. `files`, `libraries`: for the guest."""
+    """Boots at once; end() at the latest ends it. `kernel`: another folder than the machine's. `devices`: options of QEMU. `files`, `libraries`:
+    for the guest."""
 
     def __init__(self, cache, work, name, script, programs, machine="amd64", sockets=(), iommu="none", memory="512M", devices=(),
-                 files=None, libraries=None):
+                 files=None, libraries=None, kernel=None):
         self.name = name
         self.lines, self.ended = [], False
         self.changed = threading.Condition()
         how = MACHINES[machine]
         image = os.path.join(work, name + ".initramfs")
-        initramfs(cache, machine, programs, libraries or {}, script, image, files or {})
+        kernel = kernel or machine
+        initramfs(cache, machine, kernel, programs, libraries or {}, script, image, files or {})
         unit, words = IOMMUS[iommu]
         command = qemu_command(os.path.join(cache, "qemu"), machine) + how["options"] + [
             # With a second processor to come, even if it never does, QEMU keeps the barriers that atomic instructions of
             # x86 are; the card is another processor, of which it knows nothing.
             "-accel", "tcg", "-cpu", "max", "-smp", "1,maxcpus=2", "-nodefaults", "-no-reboot", "-nographic",
             "-m", memory, "-object", "memory-backend-memfd,id=ram,share=on,size=" + memory,
-            "-kernel", os.path.join(cache, machine, "kernel"), "-initrd", image,
+            "-kernel", os.path.join(cache, kernel, "kernel"), "-initrd", image,
             "-append", "panic=-1 quiet random.trust_cpu=on %s %s" % (how["append"], words)]
         self.started = time.monotonic()
         self.process = subprocess.Popen(command + unit + functions(machine, sockets) + list(devices), stdin=subprocess.PIPE,

@@ -56,6 +56,20 @@ use_vfio() {
     [ -e "/sys/bus/pci/drivers/vfio-pci/$1" ]
 }
 
+# settle FILE VALUE: where the kernel has that setting.
+settle() {
+    echo "$2" >"$1" 2>/dev/null || true
+}
+
+# Behind no IOMMU a card has the addresses that memory has now: nothing may move it. Rings are in large pages.
+keep_memory_in_place() {
+    settle /proc/sys/vm/compact_unevictable_allowed 0
+    settle /proc/sys/kernel/numa_balancing 0
+    echo 32 >/proc/sys/vm/nr_hugepages
+    [ ! -e /sys/kernel/mm/transparent_hugepage/enabled ] || echo never >/sys/kernel/mm/transparent_hugepage/enabled
+    [ ! -e /sys/kernel/mm/ksm/run ] || echo 2 >/sys/kernel/mm/ksm/run
+}
+
 # with_interrupts ADDRESS COMMAND...: and says how often each vector of the function had fired, whenever that was looked at: the
 # counts begin again with each process that opens the function.
 with_interrupts() {

@@ -17,6 +17,7 @@ import time
 
 from guest import SCALE, Failed, Guest, dies_with_us, free_ports
 from p2p import p2p
+from p2pdma import KERNEL, p2pdma
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ["vipl-conformance", "vipl-info", "vipl-ping", "vipl-perf", "vipl-rnic-bus"]
@@ -170,17 +171,7 @@ for card in $(cards); do
     step vfio.$card use_vfio $card
 done
 """
-# Behind no IOMMU the card has the addresses that the memory has now: nothing may move it.
-PHYSICAL = LOOK + """
-settle() {
-    echo 0 >"$1" 2>/dev/null || true
-}
-settle /proc/sys/vm/compact_unevictable_allowed
-settle /proc/sys/kernel/numa_balancing
-echo 32 >/proc/sys/vm/nr_hugepages
-[ ! -e /sys/kernel/mm/transparent_hugepage/enabled ] || echo never >/sys/kernel/mm/transparent_hugepage/enabled
-[ ! -e /sys/kernel/mm/ksm/run ] || echo 2 >/sys/kernel/mm/ksm/run
-"""
+PHYSICAL = LOOK + "keep_memory_in_place\n"
 
 
 # No resets by the kernel where every case opens the function and closes it again, but no process is killed.
@@ -309,7 +300,8 @@ def everything(quick):
     return lambda case: quick(case, quick=False)
 
 
-CASES = {"iommu": iommu, "physical": physical, "s390x": s390x, "pair": pair, "p2p": p2p}
+CASES = {"iommu": iommu, "physical": physical, "s390x": s390x, "pair": pair, "p2p": p2p, "p2pdma": p2pdma}
+KERNELS = {"p2pdma": KERNEL}  # other ones than the machine's
 CASES.update({"%s.all" % name: everything(CASES[name]) for name in ("iommu", "physical", "s390x")})
 
 
@@ -346,7 +338,8 @@ def main():
         sys.exit(__doc__)
     cache, folders = sys.argv[2], dict(zip(("amd64", "s390x"), sys.argv[3:]))
     machine = "s390x" if sys.argv[1].startswith("s390x") else "amd64"
-    need(os.path.join(cache, "qemu"), os.path.join(cache, machine), folders.get(machine, machine))
+    kernel = KERNELS.get(sys.argv[1], machine)
+    need(os.path.join(cache, "qemu"), os.path.join(cache, kernel), folders.get(machine, machine))
     with tempfile.TemporaryDirectory(prefix="vipl-nic.") as work:
         sys.exit(0 if run(Case(cache, work, folders), sys.argv[1]) else 1)
 

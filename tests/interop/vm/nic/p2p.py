@@ -111,15 +111,15 @@ def check_capture(path, frames):
         raise Failed("the capture has %d packets, of which %d are those of %d that were sent" % (len(found), same, len(frames)))
 
 
-def count_in_memory(ram, frames):
-    """Of how many packets the first bytes from the mark on are in the guest's memory."""
+def find_in_memory(ram, frames):
+    """The numbers of the packets of which the first bytes from the mark on are in the guest's memory."""
     found = set()
     with ram, mmap.mmap(ram.fileno(), 0, prot=mmap.PROT_READ) as memory:
         at = memory.find(MARK)
         while at >= 0:
             found.add(memory[at:at + HEAD_BYTES - MARK_AT])
             at = memory.find(MARK, at + 1)
-    return sum(frame[MARK_AT:HEAD_BYTES] in found for frame in frames)
+    return {number for number, frame in enumerate(frames) if frame[MARK_AT:HEAD_BYTES] in found}
 
 
 def nvme(name, path, slot, *more):
@@ -188,7 +188,7 @@ def run_guest(case, name, memory, ends):
     guest.finish(150)
     shell(GET, at("to"), LBA, at("out.pcapng"))
     check_capture(at("out.pcapng"), frames)
-    return count_in_memory(ram, frames)
+    return len(find_in_memory(ram, frames))
 
 
 def without_main_memory(case, name, ends):

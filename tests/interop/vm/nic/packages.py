@@ -3,13 +3,13 @@
 """Gets what the guests are made of from Debian, into a folder, and installs nothing: QEMU from trixie-backports, which
 attaches functions that another process serves (10.1 or later), and kernels and busybox for x86-64 and s390x.
 
-    packages.py FOLDER [MACHINE...]     kernels for amd64 and s390x, if none is named
+    packages.py FOLDER [MACHINE...]     the kernels of all machines, if none is named
 
 apt is used with lists and a state of its own; it and the distribution's keyring come with every Debian 12. What is in
 the folder already is not fetched again:
 
     FOLDER/qemu              the root of QEMU and of the libraries that it wants
-    FOLDER/<machine>         kernel, busybox, modules/<number>-<name>.ko in the order in which they are to be loaded
+    FOLDER/<machine>         amd64, s390x; amd64-p2pdma, whose kernel gives out the memory of devices: kernel, busybox, modules/<number>-<name>.ko in the order in which they are to be loaded
 """
 import glob
 import lzma
@@ -25,8 +25,9 @@ QEMU = ["qemu-system-x86", "qemu-system-s390x", "zstd"]
 QEMU_SUITES = ["trixie", "trixie-backports"]
 # What is in a kernel's package by name. A mirror may have lists of one machine that do not fit the release's signature
 # for days: then the next one is asked. Before 6.7 there was no VFIO for s390x.
-KERNELS = {"amd64": "linux-image-cloud-amd64", "s390x": "linux-image-s390x"}
+KERNELS = {"amd64": "linux-image-cloud-amd64", "s390x": "linux-image-s390x", "amd64-p2pdma": "linux-image-cloud-amd64"}
 KERNEL_SUITES = {"trixie": ["trixie"], "bookworm-backports": ["bookworm", "bookworm-backports"]}
+P2PDMA_SUITES = {"trixie-backports": ["trixie", "trixie-backports"]}  # the kernels of the others have it switched off
 # The modules that a guest loads, those first that others need.
 MODULES = ["irqbypass", "iommufd", "vfio", "vfio_virqfd", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"]
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -71,10 +72,15 @@ class Apt:
         taken = tempfile.mkdtemp(dir=self.folder)
         return [shutil.move(path, taken) for path in glob.glob(self.archives + "/*.deb")]
 
-    def behind(self, package):
-        """The package that one without content stands for."""
+    def depends(self, package, *beginnings):
+        """The packages that it depends on whose names begin so."""
         lines = run("apt-cache", *self.options, "depends", package).splitlines()
-        return next(line.split()[-1] for line in lines if "Depends:" in line)
+        return [line.split()[-1] for line in lines if " Depends: " in line and line.split()[-1].startswith(beginnings)]
+
+    def kernel(self, package):
+        """The packages that one without content stands for; of kernels from 7 on the image and the modules are apart."""
+        image = self.depends(package, "linux-image-")[0]
+        return [image] + self.depends(image, "linux-binary-", "linux-modules-")
 
 
 def site():
@@ -133,10 +139,11 @@ def take_modules(root, target):
 
 def kernel_packages(work, machine):
     """Kernel and busybox, from the first suite that has them."""
-    for suite, suites in KERNEL_SUITES.items():
+    architecture = machine.split("-")[0]
+    for suite, suites in (KERNEL_SUITES if machine == architecture else P2PDMA_SUITES).items():
         try:
-            apt = Apt(os.path.join(work, "apt-%s-%s" % (machine, suite)), machine, suites)
-            return apt.download(apt.behind(KERNELS[machine] + "/" + suite), "busybox-static")
+            apt = Apt(os.path.join(work, "apt-%s-%s" % (machine, suite)), architecture, suites)
+            return apt.download(*apt.kernel(KERNELS[machine] + "/" + suite), "busybox-static")
         except subprocess.CalledProcessError as error:
             print("guests: no kernel for %s from %s: %s" % (machine, suite, error.stderr))
     sys.exit("no suite has a kernel for " + machine)
@@ -148,9 +155,9 @@ def make_kernel(work, folder, machine, target):
         unpack(package, root)
     take_modules(root, os.path.join(target, "modules"))
     shutil.copy(find(root, "usr/bin/busybox") or find(root, "bin/busybox"), target)
-    with open(find(root, "boot/vmlinuz-*"), "rb") as file:
+    with open(find(root, "boot/vmlinuz-*") or find(root, "usr/lib/modules/*/vmlinuz"), "rb") as file:
         image = file.read()
-    if machine == "amd64":
+    if machine.startswith("amd64"):
         image = elf_image(os.path.join(folder, "qemu"), image) or image
     with open(os.path.join(target, "kernel"), "wb") as file:
         file.write(image)
