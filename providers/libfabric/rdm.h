@@ -25,6 +25,7 @@
 enum {
     RDM_HEAD_BYTES = 32,
     RDM_PIECE_BYTES = 24,
+    RDM_NAME_BYTES = 20,
     RDM_EAGER = 16384,
     RDM_INJECT = PROV_INJECT - RDM_HEAD_BYTES, /* bytes of a message that go with the head */
     RDM_BUFFER_BYTES = RDM_HEAD_BYTES + RDM_EAGER,
@@ -166,7 +167,12 @@ static inline struct rdm_ep *rdm_of(struct fid_ep *fid)
     return container_of(fid, struct rdm_ep, fid);
 }
 
-/* rdm_head.c: heads as bytes, big-endian. */
+/* rdm_head.c: heads and addresses as bytes, big-endian. */
+
+/* Returns the bytes written. The address is a sockaddr_in or a sockaddr_in6. */
+size_t rdm_name_write(const struct sockaddr_storage *from, uint8_t out[RDM_NAME_BYTES]);
+/* Reads an address from so many bytes, which a peer may have made up. Returns its bytes, or 0. */
+size_t rdm_name_read(const uint8_t *in, size_t bytes, struct sockaddr_storage *out);
 
 /* Returns the bytes written: RDM_HEAD_BYTES, and behind them the pieces of an offer. */
 size_t rdm_head_write(const struct rdm_head *head, uint8_t *out);

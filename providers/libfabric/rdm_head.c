@@ -3,7 +3,11 @@
  * The head of a message between datagram endpoints. Numbers are big-endian: kind, flags, pieces of
  * memory, 0; id (4); tag (8); data (8); length of the message (8). Behind the head of an offer come
  * the pieces: address (8), length (8), handle (4), 0 (4).
+ *
+ * A link is asked for with the address of the endpoint: 4 or 6, for a sockaddr_in or sockaddr_in6;
+ * 0; port (2); address (4 or 16).
  */
+#include <arpa/inet.h>
 #include <endian.h>
 #include <string.h>
 
@@ -35,6 +39,40 @@ static uint32_t get_32(const uint8_t *in)
     uint32_t value;
     memcpy(&value, in, sizeof(value));
     return be32toh(value);
+}
+
+size_t rdm_name_write(const struct sockaddr_storage *from, uint8_t out[RDM_NAME_BYTES])
+{
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    bool is_4 = from->ss_family == AF_INET;
+    memcpy(&in, from, sizeof(in));
+    memcpy(&in6, from, sizeof(in6));
+    out[0] = is_4 ? 4 : 6;
+    out[1] = 0;
+    memcpy(out + 2, is_4 ? &in.sin_port : &in6.sin6_port, 2);
+    memcpy(out + 4, is_4 ? (const void *)&in.sin_addr : (const void *)&in6.sin6_addr, is_4 ? 4 : 16);
+    return is_4 ? 8 : RDM_NAME_BYTES;
+}
+
+size_t rdm_name_read(const uint8_t *in, size_t bytes, struct sockaddr_storage *out)
+{
+    struct sockaddr_in in_4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 in_6 = {.sin6_family = AF_INET6};
+    memset(out, 0, sizeof(*out));
+    if (bytes >= 8 && in[0] == 4) {
+        memcpy(&in_4.sin_port, in + 2, 2);
+        memcpy(&in_4.sin_addr, in + 4, 4);
+        memcpy(out, &in_4, sizeof(in_4));
+        return sizeof(in_4);
+    }
+    if (bytes >= RDM_NAME_BYTES && in[0] == 6) {
+        memcpy(&in_6.sin6_port, in + 2, 2);
+        memcpy(&in_6.sin6_addr, in + 4, 16);
+        memcpy(out, &in_6, sizeof(in_6));
+        return sizeof(in_6);
+    }
+    return 0;
 }
 
 size_t rdm_head_write(const struct rdm_head *head, uint8_t *out)

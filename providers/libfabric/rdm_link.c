@@ -175,11 +175,12 @@ static int connect_link(struct rdm_link *link)
     struct rdm_ep *owner = link->owner;
     struct sockaddr_storage to = {.ss_family = AF_UNSPEC}, own = to;
     size_t to_bytes = sizeof(to), own_bytes = sizeof(own);
+    uint8_t name[RDM_NAME_BYTES];
     int rc = prov_address_copy(owner->nic, link->peer.host, link->peer.port, &to, &to_bytes);
     if (rc == 0) {
         rc = fi_getname(&owner->pep->fid, &own, &own_bytes);
     }
-    rc = rc == 0 ? fi_connect(&link->ep->fid, &to, &own, own_bytes) : rc;
+    rc = rc == 0 ? fi_connect(&link->ep->fid, &to, name, rdm_name_write(&own, name)) : rc;
     if (rc != 0) {
         prov_nic_lock(owner->nic);
         stop_link(link); /* another thread may have sent meanwhile */
@@ -288,7 +289,9 @@ void rdm_links_resolve(struct rdm_ep *ep)
 static void accept_link(struct rdm_ep *ep, struct fi_info *info, const uint8_t *name, size_t bytes)
 {
     struct rdm_link *link = new_link(ep, false);
-    int rc = link != NULL ? prov_address_read(ep->nic, name, bytes, link->peer.host, &link->peer.port)
+    struct sockaddr_storage from;
+    size_t from_bytes = rdm_name_read(name, bytes, &from);
+    int rc = link != NULL ? prov_address_read(ep->nic, &from, from_bytes, link->peer.host, &link->peer.port)
                           : -FI_ENOMEM;
     if (rc == 0) {
         rc = open_link(link, info);

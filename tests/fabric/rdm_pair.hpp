@@ -9,6 +9,9 @@
 #include <optional>
 #include <vector>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <catch2/catch.hpp>
 #include <rdma/fi_tagged.h>
 
@@ -132,6 +135,20 @@ inline std::vector<uint8_t> bytes_of(size_t count, unsigned seed)
     for (size_t i = 0; i < count; i++) {
         bytes[i] = static_cast<uint8_t>(i * 7 + i / 251 + seed * 31);
     }
+    return bytes;
+}
+
+/** The address as it asks for a link. */
+inline std::vector<uint8_t> link_name(const Address &address)
+{
+    sockaddr_storage name = {};
+    memcpy(&name, address.data(), address.size());
+    const bool is_4 = name.ss_family == AF_INET;
+    std::vector<uint8_t> bytes = {static_cast<uint8_t>(is_4 ? 4 : 6), 0};
+    const auto *port = address.data() + 2; // of both kinds; and the address of sockaddr_in, or sockaddr_in6
+    bytes.insert(bytes.end(), port, port + 2);
+    const auto *at = address.data() + (is_4 ? 4 : 8);
+    bytes.insert(bytes.end(), at, at + (is_4 ? 4 : 16));
     return bytes;
 }
 

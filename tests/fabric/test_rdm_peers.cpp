@@ -318,7 +318,8 @@ TEST_CASE("a peer process that answers what it was not asked", "[.answers]")
     const Listener listener(node);
     const Address own = listener.address(), address = peer_address();
     const Fid<fid_ep> to = make_endpoint(node, node.info.get());
-    FABRIC(fi_connect(to.get(), address.data(), own.data(), own.size()));
+    const std::vector<uint8_t> name = link_name(own);
+    FABRIC(fi_connect(to.get(), address.data(), name.data(), name.size()));
     CHECK(next_event(node).type == FI_CONNECTED);
     memset(memory.data(), 0, memory.size());
     memory.data()[0] = memory.data()[1] = memory.data()[15] = 1; // a message, with tag 1
@@ -383,8 +384,8 @@ TEST_CASE("a peer process that sends garbage", "[.garbage]")
     Memory memory(node, 4096);
     const Fid<fid_ep> ep = make_endpoint(node, node.info.get());
     const Address address = peer_address();
-    FABRIC(fi_connect(ep.get(), address.data(), address.data(),
-                      address.size())); // it says that it is the listener
+    const std::vector<uint8_t> name = link_name(address); // it says that it is the listener
+    FABRIC(fi_connect(ep.get(), address.data(), name.data(), name.size()));
     CHECK(next_event(node).type == FI_CONNECTED);
     memcpy(memory.data(), heads[kind].data(), heads[kind].size());
     FABRIC(fi_send(ep.get(), memory.data(), heads[kind].size(), memory.desc(), 0, nullptr));

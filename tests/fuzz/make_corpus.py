@@ -725,6 +725,48 @@ RECORDING = {
 }
 
 
+# --- endpoints of the libfabric provider ---
+
+
+def datagram(kind, flags=0, pieces=(), number=7, tag=1, data=2, length=None, end=b'', count=None):
+    body = b''.join(struct.pack('>QQII', *piece, 0) for piece in pieces)
+    total = sum(piece[1] for piece in pieces) if pieces else len(end)
+    return (b'\0' + struct.pack('>BBBBIQQQ', kind, flags, len(pieces) if count is None else count, 0, number, tag, data,
+                                total if length is None else length) + body + end)
+
+
+def connection_hello(magic=0x5f, version=1, accepted=1, length=None, private=b''):
+    return b'\2' + struct.pack('>BBBBIIQ', magic, version, accepted, len(private) if length is None else length, 256, 9, 0x1000) + private
+
+
+DATAGRAMS = {
+    'message': datagram(1, 3, end=b'abcd'),
+    'message-empty': datagram(1),
+    'message-too-long': datagram(1, end=b'abcd', length=5),
+    'message-with-pieces': datagram(1, pieces=[(0x1000, 4, 5)]),
+    'offer': datagram(2, 1, pieces=[(0x1000, 20000, 5), (0x9000, 1, 6)]),
+    'offer-of-four': datagram(2, 1, pieces=[(0x1000, 5000, 5)] * 4),
+    'offer-of-five': datagram(2, 1, pieces=[(0x1000, 5000, 5)] * 5),
+    'offer-of-nothing': datagram(2),
+    'offer-short': datagram(2, pieces=[(0x1000, 20000, 5)], length=20001),
+    'offer-wraps': datagram(2, pieces=[(0x1000, 0xffffffffffffffff, 5), (0x1000, 1, 5)], length=0),
+    'offer-cut': datagram(2, pieces=[(0x1000, 20000, 5)])[:-1],
+    'done': datagram(3),
+    'done-with-more': datagram(3, end=b'a', length=0),
+    'unknown': datagram(4),
+    'name-4': b'\1' + struct.pack('>BBH4s', 4, 0, 7174, b'\x7f\0\0\1'),
+    'name-6': b'\1' + struct.pack('>BBH16s', 6, 0, 7174, b'\xfe\x80' + bytes(14)),
+    'name-cut': b'\1' + struct.pack('>BBH3s', 4, 0, 7174, b'\x7f\0\0'),
+    'name-unknown': b'\1' + struct.pack('>BBH16s', 5, 0, 7174, bytes(16)),
+    'hello': connection_hello(private=b'private'),
+    'hello-cut': connection_hello(private=b'private', length=8),
+    'hello-longest': connection_hello(private=bytes(40)),
+    'hello-too-long': connection_hello(private=bytes(41)),
+    'hello-of-another-version': connection_hello(version=2),
+    'empty': b'',
+}
+
+
 def holds(path, data):
     if not os.path.exists(path):
         return False
@@ -737,7 +779,7 @@ def main(checks):
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
                             ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD),
                             ('vfio_user', VFIO_USER), ('bus', BUS), ('sockets', SOCKETS), ('rnic_log', RNIC_LOG),
-                            ('recording', RECORDING)):
+                            ('recording', RECORDING), ('datagrams', DATAGRAMS)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         wrong += [(os.path.join(folder, name), data) for name, data in inputs.items() if not holds(os.path.join(folder, name), data)]
