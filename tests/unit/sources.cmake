@@ -56,6 +56,9 @@ set(sources
     test_wakers.cpp
     test_exports.cpp
     test_accesses.cpp)
+if(VIPL_BACKEND_TCP)
+    list(APPEND sources test_tcp_turns.cpp)
+endif()
 if(VIPL_SHARING)
     list(APPEND sources test_late_child.cpp test_server_posts.cpp test_share_posts.cpp test_share_ready.cpp test_share_rights.cpp)
 endif()

@@ -250,8 +250,15 @@ static bool may_pause_watch(const struct tcp_nic *nic, const struct tcp_conn *co
            !conn->broken && conn->events == TCP_READABLE && vipl_load_relaxed(&nic->sleeping) == 0;
 }
 
+/* Whether the other connections are left alone in this poll: the one that received last has
+ * received several messages in a row, and the loop has run not long ago. */
+static bool may_leave_others(const struct tcp_nic *nic, uint32_t epoch)
+{
+    return nic->hot != NULL && (nic->conn_count == 1 || epoch - nic->ran_epoch <= nic->hot_streak);
+}
+
 /* Receives from the connection that received last. Runs the loop for the other ones if nothing
- * came, and at least every `spacing` polls. */
+ * came and it is their turn, and at least every `spacing` polls. */
 static void make_progress(struct tcp_nic *nic)
 {
     flush_tx_pending(nic);
@@ -272,9 +279,11 @@ static void make_progress(struct tcp_nic *nic)
     } else if (found) { /* other events there may be end the next sleep at once */
         vipl_store_relaxed(&nic->slept, 0);
     }
-    if (vipl_load_relaxed(&nic->changed) != 0 || due || (!found && (slept || !alone))) {
+    uint32_t epoch = vipl_load_relaxed(&nic->poll_epoch);
+    bool others = slept || !may_leave_others(nic, epoch);
+    if (vipl_load_relaxed(&nic->changed) != 0 || due || (!found && others)) {
         vipl_store_relaxed(&nic->slept, 0);
-        nic->ran_epoch = vipl_load_relaxed(&nic->poll_epoch);
+        nic->ran_epoch = epoch;
         run_loop(nic);
     }
 }
@@ -289,12 +298,13 @@ void vipl_tcp_poll(struct vipl_be_nic *be)
     vipl_tcp_unlock(nic);
 }
 
-/* Whether a poll has to do no more than receive from the only connection. */
+/* Whether a poll has to do no more than receive from the connection that received last. */
 static bool is_only_to_receive(const struct tcp_nic *nic)
 {
-    return nic->hot != NULL && nic->conn_count == 1 && vipl_load_relaxed(&nic->has_tx_pending) == 0 &&
+    uint32_t epoch = vipl_load_relaxed(&nic->poll_epoch) + 1;
+    return may_leave_others(nic, epoch) && vipl_load_relaxed(&nic->has_tx_pending) == 0 &&
            vipl_load_relaxed(&nic->changed) == 0 && vipl_load_relaxed(&nic->slept) == 0 &&
-           !is_run_due(nic, vipl_load_relaxed(&nic->poll_epoch) + 1);
+           !is_run_due(nic, epoch);
 }
 
 bool vipl_tcp_poll_fast(struct vipl_poll_filter *filter)

@@ -62,6 +62,7 @@ void vipl_tcp_open(struct tcp_conn *conn)
     if (conn->nic->hot == NULL) {
         conn->nic->hot = conn;
         conn->nic->hot_has_received = false;
+        conn->nic->hot_streak = 0;
     }
     (void)vipl_up_need_service(conn->nic->core);
 }

@@ -655,9 +655,12 @@ static bool on_stream(struct tcp_conn *conn, const uint8_t *at, size_t left)
 
 static void note_arrival(struct tcp_conn *conn)
 {
+    struct tcp_nic *nic = conn->nic;
+    bool again = nic->hot == conn && nic->hot_has_received;
     conn->readable = true;
-    conn->nic->hot = conn;
-    conn->nic->hot_has_received = true;
+    nic->hot_streak = !again ? 0 : nic->hot_streak < TCP_MAX_STREAK ? nic->hot_streak + 1 : TCP_MAX_STREAK;
+    nic->hot = conn;
+    nic->hot_has_received = true;
 }
 
 /* Checks what a system call returned. Returns false if it brought nothing. */

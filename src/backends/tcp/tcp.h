@@ -52,7 +52,8 @@ enum {
     TCP_SCRATCH = 256 * 1024,
     TCP_RECEIVE_PIECES = VIPL_MAX_SEGMENTS + 1,
     /* successive system calls for one socket: its peer may send faster than this side receives */
-    TCP_POLL_BUDGET = 16
+    TCP_POLL_BUDGET = 16,
+    TCP_MAX_STREAK = 8 /* polls in a row that leave the other connections alone, at most */
 };
 
 enum tcp_crc { TCP_CRC_AUTO, TCP_CRC_ON, TCP_CRC_OFF };
@@ -107,7 +108,10 @@ struct tcp_nic {
     struct tcp_conn *hot; /* the connection that received last, or was opened first; NULL: none */
     /* the connection that the kernel does not watch, because a program polls it; NULL: none */
     struct tcp_conn *paused;
-    bool hot_has_received;             /* `hot` has received something */
+    bool hot_has_received; /* `hot` has received something */
+    /* messages, or parts of long ones, that `hot` has received in a row, at most TCP_MAX_STREAK: as
+     * many polls in a row may leave the other connections alone */
+    uint32_t hot_streak;
     uint8_t *scratch;                  /* TCP_SCRATCH bytes */
     struct vipl_iov *pieces;           /* TCP_RECEIVE_PIECES for one system call, after `scratch` */
     struct vipl_mutex tx_pending_lock; /* rank BACKEND_TX; never held with a connection's tx.lock */
