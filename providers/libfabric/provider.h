@@ -201,6 +201,7 @@ enum prov_kind {
     PROV_OP_PART, /* of a READ or WRITE that is longer than one transfer */
     PROV_OP_CREDIT,
     PROV_OP_BOUNCE, /* a send of a datagram endpoint, from a buffer of that (rdm.h), */
+    PROV_OP_FIRST,  /* one that is not the last part of its message, */
     PROV_OP_NOTE,   /* and a message of its own */
     PROV_OP_HELLO   /* the first message of the accepting side */
 };

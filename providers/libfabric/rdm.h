@@ -10,8 +10,10 @@
  * sleep, a thread does, the watch; a device that has to wake a thread is slower.
  *
  * A message of up to RDM_EAGER bytes goes with its head into a buffer that the receiver has posted,
- * and is copied from there. Of a longer one the sender offers the memory; the receiver reads it by
- * RDMA when it has matched the offer, and says that it has (RDM_DONE), by the same link.
+ * and is copied from there. Over sockets, where an offer costs three ways, a message of up to
+ * RDM_COPIED bytes that is not behind others goes so, in parts, one behind the other. Of a longer
+ * one the sender offers the memory; the receiver reads it by RDMA when it has matched the offer,
+ * and says that it has (RDM_DONE), by the same link.
  *
  * The lock is the NIC handle's; functions whose comment says "locked" want it held.
  */
@@ -27,6 +29,8 @@ enum {
     RDM_PIECE_BYTES = 24,
     RDM_NAME_BYTES = 20,
     RDM_EAGER = 16384,
+    RDM_COPIED = 65536,
+    RDM_PARTS = RDM_COPIED / RDM_EAGER,
     RDM_INJECT = PROV_INJECT - RDM_HEAD_BYTES, /* bytes of a message that go with the head */
     RDM_BUFFER_BYTES = RDM_HEAD_BYTES + RDM_EAGER,
     RDM_ANSWER_BYTES = 64, /* a buffer for RDM_DONE */
@@ -37,7 +41,9 @@ enum {
     RDM_READS = 4          /* reads of one message under way */
 };
 
-enum rdm_kind { RDM_MESSAGE = 1, RDM_OFFER, RDM_DONE };
+/* RDM_MESSAGE has all bytes of the message, or RDM_EAGER; of a longer one the others come by
+ * RDM_MORE. */
+enum rdm_kind { RDM_MESSAGE = 1, RDM_OFFER, RDM_DONE, RDM_MORE };
 
 /* A piece of memory that is offered. */
 struct rdm_piece {
@@ -53,7 +59,7 @@ struct rdm_head {
     uint32_t id; /* of an offer */
     uint64_t tag;
     uint64_t data;
-    uint64_t length; /* of the message */
+    uint64_t length; /* of the message; of RDM_MORE: of the part */
     size_t count;    /* of an offer: */
     struct rdm_piece pieces[PROV_IOVS];
 };
@@ -86,6 +92,11 @@ struct rdm_link {
     VIP_MEM_HANDLE buffers_handle;
     struct list offers; /* rdm_offer.link: not read yet */
     struct list reads;  /* rdm_receive.link: have more to read, and no operation for it */
+    /* The message of which parts are to come: what has it, one of these; and its bytes to come */
+    struct rdm_receive *into;
+    struct rdm_unexpected *kept;
+    size_t to_come;
+    bool is_cut; /* a part of a message was not sent: what is behind it does not arrive */
 };
 
 /* A message of which the sender offers the memory. Its completion follows RDM_DONE. */
@@ -110,11 +121,12 @@ struct rdm_receive {
     uint64_t ignored; /* bits of the tag */
     size_t count;
     struct iovec iov[PROV_IOVS];
+    size_t index, at; /* where the next bytes go */
+    size_t left;      /* bytes that have neither come, nor a read posted for them */
     /* of a message that is read from the sender's memory: */
     struct rdm_link *from;
     struct rdm_head head;
-    size_t piece, piece_at, index, at; /* where the next read begins: there and here */
-    size_t left;                       /* bytes for which no read is posted */
+    size_t piece, piece_at; /* where the next read begins */
     unsigned reading;
     size_t registered;
     VIPX_REGISTRATION registrations[PROV_IOVS];
@@ -125,6 +137,7 @@ struct rdm_unexpected {
     struct list link;
     struct rdm_link *from;
     struct rdm_head head;
+    size_t has; /* bytes; others are to come */
     uint8_t bytes[];
 };
 
@@ -242,8 +255,11 @@ ssize_t rdm_receive(struct rdm_ep *ep, const struct iovec *iov, size_t count, fi
 ssize_t rdm_cancel(fid_t fid, void *context);
 void rdm_receive_start(struct rdm_ep *ep);
 void rdm_receive_end(struct rdm_ep *ep);
-/* Locked. A message has come, with its bytes; or an offer. */
-void rdm_arrived(struct rdm_link *link, const struct rdm_head *head, const uint8_t *bytes);
+/* Locked. A message has come, with so many of its bytes; a further part of one; or an offer. False:
+ * it may not come now. */
+bool rdm_arrived(struct rdm_link *link, const struct rdm_head *head, const uint8_t *bytes, size_t count);
+/* Locked. The parts that are to come will not. */
+void rdm_parts_abandon(struct rdm_link *link);
 /* Locked. A read is over. */
 void rdm_read_done(struct prov_op *op);
 /* Locked. There are operations again for reads that wait for one. */

@@ -114,6 +114,12 @@ static bool read_pieces(const uint8_t *in, struct rdm_head *head)
     return left == 0;
 }
 
+/* Whether so many bytes are a whole message of that length, or the first part of one. */
+static bool is_part(uint64_t length, size_t bytes)
+{
+    return length == bytes || (bytes == RDM_EAGER && length > RDM_EAGER && length <= RDM_COPIED);
+}
+
 size_t rdm_head_read(const uint8_t *in, size_t bytes, struct rdm_head *head)
 {
     if (bytes < RDM_HEAD_BYTES || in[2] > PROV_IOVS) {
@@ -130,7 +136,10 @@ size_t rdm_head_read(const uint8_t *in, size_t bytes, struct rdm_head *head)
     size_t whole = RDM_HEAD_BYTES + head->count * RDM_PIECE_BYTES;
     switch (in[0]) {
     case RDM_MESSAGE:
-        return head->count == 0 && head->length == bytes - RDM_HEAD_BYTES ? RDM_HEAD_BYTES : 0;
+        return head->count == 0 && is_part(head->length, bytes - RDM_HEAD_BYTES) ? RDM_HEAD_BYTES : 0;
+    case RDM_MORE:
+        return head->count == 0 && head->length > 0 && head->length == bytes - RDM_HEAD_BYTES ? RDM_HEAD_BYTES
+                                                                                              : 0;
     case RDM_OFFER:
         return head->count > 0 && bytes == whole && read_pieces(in + RDM_HEAD_BYTES, head) ? whole : 0;
     case RDM_DONE:

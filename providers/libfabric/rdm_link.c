@@ -63,6 +63,7 @@ void rdm_link_received(struct rdm_link *link, struct prov_op *op)
     struct rdm_head head;
     const uint8_t *bytes = op->of;
     if (op->entry.error != 0 || link->refused) {
+        rdm_parts_abandon(link);
         prov_op_give(op);
         return;
     }
@@ -70,7 +71,9 @@ void rdm_link_received(struct rdm_link *link, struct prov_op *op)
     if (at == 0 || link->outgoing != (head.kind == RDM_DONE)) {
         rdm_link_refuse(link, "what came is not a message");
     } else if (head.kind != RDM_DONE) {
-        rdm_arrived(link, &head, bytes + at);
+        if (!rdm_arrived(link, &head, bytes + at, op->descriptor.CS.Length - at)) {
+            rdm_link_refuse(link, "what came is not the rest of a message, or behind one without its rest");
+        }
     } else if (!rdm_offer_done(link, head.id)) {
         rdm_link_refuse(link, "what was not offered has been read");
     }
@@ -501,6 +504,7 @@ void rdm_links_close(struct rdm_ep *ep)
         struct rdm_link *link = container_of(list_pop(&ep->links), struct rdm_link, of_ep);
         link->connects = false;
         rdm_offers_cancel(link);
+        rdm_parts_abandon(link);
         prov_nic_unlock(ep->nic);
         (void)fi_close(&link->ep->fid.fid);
         free_link(link);

@@ -82,18 +82,85 @@ static size_t cut(struct rdm_receive *receive, const struct rdm_head *head)
 
 /* --- messages that came with their bytes --- */
 
-static void take_bytes(struct rdm_receive *receive, const struct rdm_link *from, const struct rdm_head *head,
-                       const uint8_t *bytes)
+/* Locked. Stores the next bytes of the message, as far as they have room. */
+static void place(struct rdm_receive *receive, const uint8_t *bytes, size_t count)
+{
+    count = count < receive->left ? count : receive->left;
+    receive->left -= count;
+    while (count > 0) {
+        const struct iovec *iov = &receive->iov[receive->index];
+        size_t part = iov->iov_len - receive->at < count ? iov->iov_len - receive->at : count;
+        if (part > 0) {
+            memcpy((uint8_t *)iov->iov_base + receive->at, bytes, part);
+        }
+        bytes += part;
+        count -= part;
+        receive->at += part;
+        if (receive->at == iov->iov_len) {
+            receive->index++;
+            receive->at = 0;
+        }
+    }
+}
+
+/* Locked. A message has matched, of which so many bytes have come. */
+static void take_bytes(struct rdm_receive *receive, struct rdm_link *from, const struct rdm_head *head,
+                       const uint8_t *bytes, size_t count)
 {
     name_message(&receive->entry, from, head);
-    size_t left = cut(receive, head);
-    for (size_t i = 0; i < receive->count && left > 0; i++) {
-        size_t part = receive->iov[i].iov_len < left ? receive->iov[i].iov_len : left;
-        memcpy(receive->iov[i].iov_base, bytes, part);
-        bytes += part;
-        left -= part;
+    receive->index = receive->at = 0;
+    receive->left = cut(receive, head);
+    place(receive, bytes, count);
+    if (count == head->length) {
+        finish(receive);
+    } else {
+        from->into = receive;
+        from->to_come = head->length - count;
     }
-    finish(receive);
+}
+
+/* Locked. False: there are not so many bytes to come. */
+static bool take_more(struct rdm_link *link, const uint8_t *bytes, size_t count)
+{
+    struct rdm_receive *receive = link->into;
+    struct rdm_unexpected *kept = link->kept;
+    if (count > link->to_come) {
+        return false;
+    }
+    link->to_come -= count;
+    if (receive != NULL) {
+        place(receive, bytes, count);
+    } else {
+        memcpy(kept->bytes + kept->has, bytes, count);
+        kept->has += count;
+    }
+    if (link->to_come == 0) {
+        link->into = NULL;
+        link->kept = NULL;
+        if (receive != NULL) {
+            finish(receive);
+        }
+    }
+    return true;
+}
+
+void rdm_parts_abandon(struct rdm_link *link)
+{
+    struct rdm_unexpected *kept = link->kept;
+    struct rdm_receive *receive = link->into;
+    link->into = NULL;
+    link->kept = NULL;
+    link->to_come = 0;
+    if (receive != NULL) {
+        receive->entry.flags = FI_RECV | (receive->tagged ? FI_TAGGED : FI_MSG);
+        receive->entry.length = receive->entry.excess = 0;
+        receive->entry.error = FI_ECONNABORTED;
+        finish(receive);
+    }
+    if (kept != NULL) {
+        list_remove(&kept->link);
+        free(kept);
+    }
 }
 
 /* --- messages that are read --- */
@@ -246,7 +313,8 @@ static bool matches(const struct rdm_receive *receive, const struct rdm_link *fr
 }
 
 /* Locked. A message that there is no receive for. */
-static void keep_message(struct rdm_link *link, const struct rdm_head *head, const uint8_t *bytes)
+static void keep_message(struct rdm_link *link, const struct rdm_head *head, const uint8_t *bytes,
+                         size_t count)
 {
     size_t length = head->kind == RDM_MESSAGE ? head->length : 0;
     struct rdm_unexpected *one = malloc(sizeof(*one) + length);
@@ -256,26 +324,35 @@ static void keep_message(struct rdm_link *link, const struct rdm_head *head, con
     }
     one->from = link;
     one->head = *head;
-    memcpy(one->bytes, bytes, length);
+    one->has = length > 0 ? count : 0;
+    memcpy(one->bytes, bytes, one->has);
     list_append(&link->owner->unexpected[head->tagged], &one->link);
+    if (one->has < length) {
+        link->kept = one;
+        link->to_come = length - one->has;
+    }
 }
 
-void rdm_arrived(struct rdm_link *link, const struct rdm_head *head, const uint8_t *bytes)
+bool rdm_arrived(struct rdm_link *link, const struct rdm_head *head, const uint8_t *bytes, size_t count)
 {
+    if (head->kind == RDM_MORE || link->to_come > 0) {
+        return head->kind == RDM_MORE && take_more(link, bytes, count);
+    }
     struct list *all = &link->owner->posted[head->tagged];
     for (struct list *one = all->next; one != all; one = one->next) {
         struct rdm_receive *receive = container_of(one, struct rdm_receive, link);
         if (matches(receive, link, head)) {
             list_remove(&receive->link);
             if (head->kind == RDM_MESSAGE) {
-                take_bytes(receive, link, head, bytes);
+                take_bytes(receive, link, head, bytes, count);
             } else {
                 take_offer(receive, link, head);
             }
-            return;
+            return true;
         }
     }
-    keep_message(link, head, bytes);
+    keep_message(link, head, bytes, count);
+    return true;
 }
 
 /* Locked. The first message that the receive matches; NULL: none has come. */
@@ -294,11 +371,13 @@ static struct rdm_unexpected *find_message(const struct rdm_ep *ep, const struct
 /* Locked. Gives a message to a receive. */
 static void take_message(struct rdm_receive *receive, struct rdm_unexpected *message)
 {
+    struct rdm_link *from = message->from;
     list_remove(&message->link);
+    from->kept = from->kept == message ? NULL : from->kept; /* parts that are to come go to the receive */
     if (message->head.kind == RDM_MESSAGE) {
-        take_bytes(receive, message->from, &message->head, message->bytes);
+        take_bytes(receive, from, &message->head, message->bytes, message->has);
     } else {
-        take_offer(receive, message->from, &message->head);
+        take_offer(receive, from, &message->head);
     }
     free(message);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages that datagram endpoints send. The bytes of a message go with its head: in the
- * operation's own memory where they have room there, else in a bounce buffer of the endpoint.
- * Memory of longer messages is registered and offered.
+ * operation's own memory where they have room there, else in bounce buffers of the endpoint, as
+ * many as the message has parts. Memory of longer messages is registered and offered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,23 @@ static uint64_t completion_flags(const struct rdm_message *message)
 }
 
 /* --- messages that are copied --- */
+
+static size_t parts_of(const struct rdm_message *message)
+{
+    return message->total > RDM_EAGER ? (message->total + RDM_EAGER - 1) / RDM_EAGER : 1;
+}
+
+/* Not locked. Behind messages that are under way an offer costs no time, and copies less. */
+static bool is_offered(const struct rdm_ep *ep, const struct rdm_message *message)
+{
+    if (message->total <= RDM_EAGER || ep->nic->family != PROV_INET || message->total > RDM_COPIED) {
+        return message->total > RDM_EAGER;
+    }
+    prov_nic_lock(ep->nic);
+    bool is_behind = ep->bounce_count < RDM_BOUNCES;
+    prov_nic_unlock(ep->nic);
+    return is_behind;
+}
 
 /* Locked. Sends the message by an operation that is free. */
 static int send_copied(struct rdm_link *link, struct prov_op *op, const struct rdm_message *message)
@@ -56,6 +73,86 @@ static int send_copied(struct rdm_link *link, struct prov_op *op, const struct r
         rdm_link_await(link);
     } else if (rc != 0 && !fits) {
         ep->bounces_free[ep->bounce_count++] = bytes;
+    }
+    return rc;
+}
+
+/* Bytes of a message from an offset on. */
+static void gather_part(uint8_t *to, const struct rdm_message *message, size_t offset, size_t bytes)
+{
+    for (size_t i = 0; bytes > 0; i++) {
+        const struct iovec *iov = &message->iov[i];
+        size_t skip = offset < iov->iov_len ? offset : iov->iov_len;
+        size_t part = iov->iov_len - skip < bytes ? iov->iov_len - skip : bytes;
+        if (part > 0) {
+            memcpy(to, (const uint8_t *)iov->iov_base + skip, part);
+        }
+        offset -= skip;
+        to += part;
+        bytes -= part;
+    }
+}
+
+/* Locked. Sends a part of a message; its bounce buffer goes with the operation. */
+static int send_part(struct rdm_link *link, struct prov_op *op, const struct rdm_message *message,
+                     size_t offset)
+{
+    struct rdm_ep *ep = link->owner;
+    size_t left = message->total - offset;
+    size_t bytes = left < RDM_EAGER ? left : RDM_EAGER;
+    bool is_last = bytes == left;
+    struct rdm_head head = head_of(message);
+    if (offset > 0) {
+        head.kind = RDM_MORE;
+        head.length = bytes;
+    }
+    uint8_t *buffer = ep->bounces_free[--ep->bounce_count];
+    gather_part(buffer + rdm_head_write(&head, buffer), message, offset, bytes);
+    VIP_DESCRIPTOR_SEGMENT *segment =
+        prov_op_begin(op, is_last ? PROV_OP_BOUNCE : PROV_OP_FIRST, VIP_CONTROL_OP_SENDRECV);
+    prov_op_own_bytes(op, segment, RDM_HEAD_BYTES + bytes);
+    segment->Local.Data.AddressBits = (uintptr_t)buffer;
+    segment->Local.Handle = ep->bounces_handle;
+    op->of = buffer;
+    op->entry.context = message->context;
+    op->entry.flags = completion_flags(message);
+    op->entry.tag = message->tag;
+    op->wanted = is_last && message->wanted;
+    op->takes_receive = true;
+    bool awaited = op->wanted;
+    int rc = prov_submit(link->ep, op);
+    if (rc == 0 && awaited) {
+        rdm_link_await(link);
+    } else if (rc != 0) {
+        ep->bounces_free[ep->bounce_count++] = buffer;
+    }
+    return rc;
+}
+
+/* Locked. Sends a message in parts, the first by an operation that is free, as are as many bounce
+ * buffers as it has parts. */
+static int send_parts(struct rdm_link *link, struct prov_op *op, const struct rdm_message *message)
+{
+    struct prov_op *ops[RDM_PARTS] = {op};
+    size_t parts = parts_of(message);
+    size_t sent = 0;
+    int rc = 0;
+    for (size_t i = 1; i < parts && rc == 0; i++) {
+        ops[i] = prov_op_take(&link->ep->tx_free);
+        rc = ops[i] != NULL ? 0 : -FI_EAGAIN;
+    }
+    if (rc != 0) {
+        prov_ep_reap_sends(link->ep);
+    }
+    for (; sent < parts && rc == 0; sent++) {
+        rc = send_part(link, ops[sent], message, sent * RDM_EAGER);
+    }
+    if (rc != 0 && sent > 1) { /* the one that failed has been given back */
+        PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "a link ends with a part of a message: %s\n", fi_strerror(-rc));
+        prov_ep_gone(link->ep);
+    }
+    for (size_t i = sent; i < parts && rc != 0 && ops[i] != NULL; i++) {
+        prov_op_give(ops[i]);
     }
     return rc;
 }
@@ -167,8 +264,14 @@ void rdm_offers_cancel(struct rdm_link *link)
 void rdm_sent(struct rdm_link *link, struct prov_op *op)
 {
     struct rdm_ep *ep = link->owner;
-    if (op->kind == PROV_OP_BOUNCE) {
+    if (op->kind == PROV_OP_BOUNCE || op->kind == PROV_OP_FIRST) {
         ep->bounces_free[ep->bounce_count++] = op->of;
+    }
+    if (op->kind == PROV_OP_FIRST) {
+        link->is_cut = link->is_cut || op->entry.error != 0;
+        op->kind = PROV_OP_NOTE;
+    } else if (op->kind == PROV_OP_BOUNCE) {
+        op->entry.error = link->is_cut && op->entry.error == 0 ? FI_ECONNABORTED : op->entry.error;
         op->kind = PROV_OP_SEND;
     }
     if (op->kind != PROV_OP_NOTE && (op->wanted || op->entry.error != 0)) {
@@ -181,16 +284,15 @@ void rdm_sent(struct rdm_link *link, struct prov_op *op)
 /* --- any message --- */
 
 /* Locked. An operation for the message, to the link; or why there is none. */
-static struct prov_op *begin_send(struct rdm_ep *ep, const struct rdm_message *message,
+static struct prov_op *begin_send(struct rdm_ep *ep, const struct rdm_message *message, bool offered,
                                   struct rdm_link **link, int *rc)
 {
     *link = rdm_link_to(ep, message->to, rc);
     if (*link == NULL) {
         return NULL;
     }
-    bool offered = message->total > RDM_EAGER;
-    bool has_room =
-        offered ? !list_is_alone(&ep->offers_free) : message->total <= RDM_INJECT || ep->bounce_count > 0;
+    bool has_room = offered ? !list_is_alone(&ep->offers_free)
+                            : message->total <= RDM_INJECT || ep->bounce_count >= parts_of(message);
     struct prov_op *op = has_room ? prov_op_take(&(*link)->ep->tx_free) : NULL;
     if (op == NULL) {
         prov_ep_reap_sends((*link)->ep);
@@ -210,7 +312,7 @@ ssize_t rdm_send(struct rdm_ep *ep, struct rdm_message *message)
     for (size_t i = 0; i < message->count; i++) {
         message->total += message->iov[i].iov_len;
     }
-    bool offered = message->total > RDM_EAGER;
+    bool offered = is_offered(ep, message);
     if ((message->flags & FI_INJECT) != 0 && message->total > RDM_INJECT) {
         PROV_LOG(FI_LOG_WARN, FI_LOG_EP_DATA, "a message of %zu bytes is too long\n", message->total);
         return -FI_EMSGSIZE;
@@ -226,9 +328,11 @@ ssize_t rdm_send(struct rdm_ep *ep, struct rdm_message *message)
         return rc;
     }
     prov_nic_lock(ep->nic);
-    struct prov_op *op = begin_send(ep, message, &link, &rc);
+    struct prov_op *op = begin_send(ep, message, offered, &link, &rc);
     if (op != NULL) {
-        rc = offered ? send_offer(link, op, message, &head, registrations) : send_copied(link, op, message);
+        rc = offered                       ? send_offer(link, op, message, &head, registrations)
+             : message->total <= RDM_EAGER ? send_copied(link, op, message)
+                                           : send_parts(link, op, message);
     }
     prov_nic_unlock(ep->nic);
     if (rc != 0) {

@@ -260,7 +260,8 @@ Peer::Peer(const Address &listener, const char *role)
         setenv("FABRIC_PEER_ADDRESS", text.c_str(), 1);
         setenv("FABRIC_PEER_ROLE", role, 1);
         const std::string word = std::string(role).substr(0, std::string(role).find(' '));
-        const bool has_case = word == "datagrams" || word == "garbage" || word == "answers";
+        const bool has_case =
+            word == "datagrams" || word == "garbage" || word == "answers" || word == "parts";
         const std::string cases = has_case ? "[." + word + "]" : "[.peer]";
         execl("/proc/self/exe", "vipl-fabric-tests", cases.c_str(), static_cast<char *>(nullptr));
         _exit(127);

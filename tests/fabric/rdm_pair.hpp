@@ -19,7 +19,8 @@
 
 namespace fabric_test {
 
-constexpr size_t kEager = 16384, kInject = 224;
+/** What goes with the head; what is copied, on any device; and what is offered, on all of them. */
+constexpr size_t kInject = 224, kEager = 16384, kOffered = 65537;
 
 inline Info datagram_hints(uint64_t caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE)
 {

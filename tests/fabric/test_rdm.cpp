@@ -12,8 +12,8 @@
 using namespace fabric_test;
 using namespace vipl_test;
 
-static const size_t kSizes[] = {0,    1,      8,          kInject, kInject + 1,
-                                4096, kEager, kEager + 1, 65536,   size_t{5} << 20};
+static const size_t kSizes[] = {0,          1,          8,     kInject, kInject + 1, 4096,           kEager,
+                                kEager + 1, 3 * kEager, 65535, 65536,   kOffered,    size_t{5} << 20};
 
 TEST_CASE("messages with tags of any size arrive whole, before and after their receive", "[rdm]")
 {
@@ -153,7 +153,7 @@ TEST_CASE("a directed receive takes messages of its peer alone", "[rdm]")
 TEST_CASE("a message longer than its receive is cut, and said so", "[rdm]")
 {
     Two pair;
-    for (const size_t count : {size_t{100}, kEager + 100}) {
+    for (const size_t count : {size_t{100}, kEager + 100, kOffered}) {
         std::vector<uint8_t> to(60);
         pair.receive(to, 1, 0, &to);
         const std::vector<uint8_t> from = bytes_of(count, 3);
@@ -170,7 +170,7 @@ TEST_CASE("a message longer than its receive is cut, and said so", "[rdm]")
 TEST_CASE("pieces of memory are gathered and scattered", "[rdm]")
 {
     Two pair;
-    for (const size_t piece : {size_t{10}, size_t{1000}, size_t{20000}}) {
+    for (const size_t piece : {size_t{10}, size_t{1000}, size_t{10000}, size_t{20000}}) {
         const std::vector<uint8_t> from = bytes_of(4 * piece, 9);
         std::vector<uint8_t> to(4 * piece);
         auto *const out = const_cast<uint8_t *>(from.data());
@@ -196,7 +196,7 @@ TEST_CASE("a peek says what there is, and a claim keeps it", "[rdm]")
     Two pair;
     fi_context context = {};
     CHECK(ask(pair, nullptr, 4, FI_PEEK, &context).error == FI_ENOMSG);
-    for (const size_t count : {size_t{50}, kEager + 50}) {
+    for (const size_t count : {size_t{50}, kEager + 50, kOffered}) {
         const std::vector<uint8_t> first = bytes_of(count, 1), second = bytes_of(count, 2);
         std::vector<uint8_t> to(count);
         pair.send(first, 4);
@@ -248,7 +248,7 @@ TEST_CASE("endpoints that share the queue of their sends each go on when it is r
     const Fid<fid_cq> rx(a_cq);
     const Fid<fid_ep> second = first.another(first.node.info.get(), rx.get());
     FABRIC(fi_enable(second.get()));
-    const std::vector<uint8_t> from = bytes_of(kEager + 1, 1); // its end is told by the queue of receives
+    const std::vector<uint8_t> from = bytes_of(kOffered, 1); // its end is told by the queue of receives
     for (fid_ep *const ep : {first.ep.get(), second.get()}) {
         std::vector<uint8_t> in(from.size());
         FABRIC(fi_trecv(peer.ep.get(), in.data(), in.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
@@ -263,7 +263,15 @@ TEST_CASE("endpoints that share the queue of their sends each go on when it is r
 TEST_CASE("messages that wait for the peer are as many as there are buffers for them", "[rdm]")
 {
     Two pair;
-    pair.connect();
+    for (unsigned i = 0; i < 3; i++) { // of several buffers each, which are free again
+        const std::vector<uint8_t> from = bytes_of(40000, i);
+        std::vector<uint8_t> to(from.size());
+        pair.receive(to, 2);
+        pair.send(from, 2);
+        REQUIRE(pair.received().error == 0);
+        REQUIRE((to == from));
+        REQUIRE(pair.sent().error == 0);
+    }
     const std::vector<uint8_t> from = bytes_of(1000, 2);
     unsigned count = 0;
     while (fi_tsend(pair.one.ep.get(), from.data(), from.size(), nullptr, pair.to_two, 2, nullptr) == 0) {
@@ -300,7 +308,7 @@ TEST_CASE("a thread that sleeps is woken by a message", "[rdm]")
 {
     Datagrams one(FI_WAIT_FD), two(FI_WAIT_FD);
     const fi_addr_t to_two = one.knows(two);
-    for (const size_t count : {size_t{8}, kEager + 1}) {
+    for (const size_t count : {size_t{8}, kEager + 1, kOffered}) {
         const std::vector<uint8_t> from = bytes_of(count, 6);
         std::vector<uint8_t> to(count);
         fi_cq_tagged_entry received = {}, sent = {};

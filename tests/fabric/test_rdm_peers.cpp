@@ -97,9 +97,9 @@ TEST_CASE("a message that is offered by a peer that has died is an error", "[rdm
     Two pair; // by which the server goes on meanwhile
     OtherProcess other(pair.two, "datagrams");
     fi_context context = {};
-    CHECK(peek(pair, 5, 0, &context).entry.len == kEager + 1);
+    CHECK(peek(pair, 5, 0, &context).entry.len == kOffered);
     other.peer.kill_it();
-    std::vector<uint8_t> to(kEager + 1);
+    std::vector<uint8_t> to(kOffered);
     pair.receive(to, 5);
     CHECK(pair.received().error != 0);
     pair.receive(to, 6); // nothing is left of it that keeps others waiting
@@ -121,7 +121,7 @@ TEST_CASE("an address that is removed is no peer any more", "[rdm]")
 
 TEST_CASE("an endpoint ends with messages under way, and takes what was not read of it along", "[rdm]")
 {
-    for (const size_t count : {size_t{8}, size_t{1000}, kEager + 1}) {
+    for (const size_t count : {size_t{8}, size_t{1000}, kOffered}) {
         Two pair;
         const std::vector<uint8_t> from = bytes_of(count, 1);
         std::vector<uint8_t> to(count);
@@ -192,14 +192,19 @@ TEST_CASE("a peer that sends what is no message loses its link, and nobody else 
     uint32_t whole = 0;
     FABRIC(fi_trecv(pair.two.ep.get(), &whole, sizeof whole, nullptr, FI_ADDR_UNSPEC,
                     UINT64_C(0x1112131415161718), 0, &whole));
+    std::vector<uint8_t> cut(65536);
+    pair.receive(cut, 0x78, 0, &cut); // of which the rest does not come
     setenv("FI_VIPL_RDM", "0", 1);
-    const OtherProcess right(pair.two, "garbage 10");
-    std::vector<std::unique_ptr<OtherProcess>> hostile;
-    for (int i = 0; i < 10; i++) {
-        hostile.push_back(std::make_unique<OtherProcess>(pair.two, ("garbage " + std::to_string(i)).c_str()));
-    }
+    const OtherProcess right(pair.two, "garbage not");
+    OtherProcess hostile(pair.two, "garbage");
     setenv("FI_VIPL_RDM", "1", 1);
-    const Done done = pair.received(); // of the one that sends what a message is
+    Done done = pair.received(); // of the one that sends what a message is
+    Done aborted = pair.received();
+    if (done.entry.op_context != &whole) {
+        std::swap(done, aborted);
+    }
+    CHECK(aborted.error == FI_ECONNABORTED);
+    CHECK(aborted.entry.op_context == &cut);
     CHECK(done.error == 0);
     CHECK(done.entry.flags == (FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA));
     CHECK(done.entry.tag == UINT64_C(0x1112131415161718));
@@ -214,14 +219,14 @@ TEST_CASE("a peer that sends what is no message loses its link, and nobody else 
         REQUIRE(to == bytes_of(64, i));
         REQUIRE(pair.sent().error == 0);
     }
-    for (const auto &one : hostile) {
-        eventually("the end of a peer", [&] { // which sees the end of its connection
-            (void)Datagrams::look(pair.two.rx.get());
-            return one->peer.has_ended();
-        });
-    }
+    eventually("the end of the peer", [&] { // which sees the end of its connections
+        (void)Datagrams::look(pair.two.rx.get());
+        return hostile.peer.has_ended();
+    });
     fi_context context = {};
-    CHECK(ask(pair, nullptr, UINT64_C(0x1112131415161718), FI_PEEK, &context).error == FI_ENOMSG);
+    for (const uint64_t tag : {UINT64_C(0x1112131415161718), UINT64_C(0x77), UINT64_C(0x78)}) {
+        CHECK(ask(pair, nullptr, tag, FI_PEEK, &context).error == FI_ENOMSG);
+    }
 }
 
 TEST_CASE("a peer that says that it has read what was not offered loses its link", "[rdm]")
@@ -239,7 +244,7 @@ TEST_CASE("a peer that says that it has read what was not offered loses its link
         FABRIC(fi_trecv(pair.two.ep.get(), name.data(), name.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
         name.resize(pair.received().entry.len);
         const fi_addr_t to = pair.two.knows(name);
-        const std::vector<uint8_t> bytes = bytes_of(kEager + 1, 1);
+        const std::vector<uint8_t> bytes = bytes_of(kOffered, 1);
         for (int i = 0; i < 2; i++) {
             FABRIC(fi_tsend(pair.two.ep.get(), bytes.data(), bytes.size(), nullptr, to, 2, nullptr));
         }
@@ -250,6 +255,54 @@ TEST_CASE("a peer that says that it has read what was not offered loses its link
         pair.receive(in, 3); // the other peer has lost nothing
         pair.send(bytes_of(8, 2), 3);
         CHECK(pair.received().error == 0);
+    }
+}
+
+TEST_CASE("a message of which a part is still to come is matched, or claimed, and received", "[rdm]")
+{
+    if (!reaches_processes()) {
+        return;
+    }
+    for (const unsigned way : {0u, 1u, 2u}) { // matched, claimed; matched, and its peer dies
+        const uint64_t flags = way == 1 ? FI_CLAIM : 0;
+        Two pair;
+        setenv("FI_VIPL_RDM", "0", 1);
+        OtherProcess other(pair.two, "parts");
+        setenv("FI_VIPL_RDM", "1", 1);
+        Address name(64); // the other process says where it listens
+        FABRIC(fi_trecv(pair.two.ep.get(), name.data(), name.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
+        name.resize(pair.received().entry.len);
+        const fi_addr_t to = pair.two.knows(name);
+        fi_context context = {};
+        CHECK(peek(pair, 5, flags, &context).entry.len == kEager + 6);
+        std::vector<uint8_t> in(kEager + 7, 0xee);
+        const iovec iov = {in.data(), in.size()};
+        fi_msg_tagged message = {};
+        message.msg_iov = &iov;
+        message.iov_count = 1;
+        message.addr = FI_ADDR_UNSPEC;
+        message.tag = 5;
+        message.context = &context;
+        FABRIC(fi_trecvmsg(pair.two.ep.get(), &message, flags));
+        for (int i = 0; i < 1000; i++) {
+            REQUIRE(!Datagrams::look(pair.two.rx.get()));
+        }
+        if (way == 2) {
+            other.peer.kill_it();
+        } else {
+            send_when_possible(pair.two, pair.one,
+                               [&] { return fi_tinject(pair.two.ep.get(), &to, sizeof to, to, 2); });
+        }
+        const Done done = Datagrams::next(pair.two.rx.get(), pair.two.tx.get());
+        CHECK(done.error == (way == 2 ? FI_ECONNABORTED : 0));
+        CHECK(done.entry.op_context == &context);
+        if (way == 2) {
+            continue;
+        }
+        CHECK(done.entry.len == kEager + 6);
+        const std::vector<uint8_t> from = bytes_of(kEager + 6, 5);
+        CHECK(std::equal(from.begin(), from.end(), in.begin()));
+        CHECK(in.back() == 0xee);
     }
 }
 
@@ -264,7 +317,7 @@ TEST_CASE("each message has one completion when the peer dies", "[rdm]")
     FABRIC(fi_trecv(here.ep.get(), name.data(), name.size(), nullptr, FI_ADDR_UNSPEC, 1, 0, nullptr));
     name.resize(Datagrams::next(here.rx.get()).entry.len);
     const fi_addr_t to = here.knows(name);
-    const std::vector<uint8_t> bytes = bytes_of(kEager + 1, 1);
+    const std::vector<uint8_t> bytes = bytes_of(kOffered, 1);
     std::vector<int> completed(500);
     size_t posted = 0, over = 0, failed = 0;
     const auto reap = [&] {
@@ -299,13 +352,48 @@ TEST_CASE("a peer process of datagrams", "[.datagrams]")
     const fi_addr_t to = here.knows(peer_address());
     const Address own = here.address();
     FABRIC(fi_tinject(here.ep.get(), own.data(), own.size(), to, 1));
-    std::vector<uint8_t> bytes(size_t{1} << 16);
-    FABRIC(fi_tsend(here.ep.get(), bytes.data(), kEager + 1, nullptr, to, 5, nullptr));
+    std::vector<uint8_t> bytes(kOffered);
+    FABRIC(fi_tsend(here.ep.get(), bytes.data(), kOffered, nullptr, to, 5, nullptr));
     for (;;) { // until it is killed
         fi_cq_tagged_entry entry = {};
         FABRIC(fi_trecv(here.ep.get(), bytes.data(), bytes.size(), nullptr, FI_ADDR_UNSPEC, 2, 0, nullptr));
         while (fi_cq_sread(here.rx.get(), &entry, 1, nullptr, -1) == -FI_EAGAIN) {
         }
+    }
+}
+
+TEST_CASE("a peer process that sends the last part of a message when it is told to", "[.parts]")
+{
+    Node node(FI_WAIT_FD);
+    Memory memory(node, size_t{2} << 16);
+    const Listener listener(node);
+    const Address own = listener.address(), address = peer_address();
+    const std::vector<uint8_t> name = link_name(own), bytes = bytes_of(kEager + 6, 5);
+    const Fid<fid_ep> to = make_endpoint(node, node.info.get());
+    FABRIC(fi_connect(to.get(), address.data(), name.data(), name.size()));
+    CHECK(next_event(node).type == FI_CONNECTED);
+    const auto send = [&](uint8_t kind, uint8_t tag, size_t length, const uint8_t *from, size_t count) {
+        memset(memory.data(), 0, 32);
+        memory.data()[0] = kind;
+        memory.data()[1] = 1;
+        memory.data()[15] = tag;
+        memory.data()[30] = static_cast<uint8_t>(length >> 8);
+        memory.data()[31] = static_cast<uint8_t>(length);
+        memcpy(memory.data() + 32, from, count);
+        FABRIC(fi_send(to.get(), memory.data(), 32 + count, memory.desc(), 0, nullptr));
+        CHECK(next_completion(node.tx.get()).error == 0);
+    };
+    send(1, 1, own.size(), own.data(), own.size());
+    send(1, 5, bytes.size(), bytes.data(), kEager);
+    const Event request = next_event(node);
+    REQUIRE(request.type == FI_CONNREQ);
+    const Fid<fid_ep> from = make_endpoint(node, request.info.get());
+    FABRIC(fi_recv(from.get(), memory.data() + 65536, 1024, memory.desc(), 0, nullptr));
+    FABRIC(fi_accept(from.get(), nullptr, 0));
+    CHECK(next_completion(node.rx.get()).error == 0);
+    send(4, 0, 6, bytes.data() + kEager, 6);
+    for (;;) { // until it is killed
+        (void)fi_cq_sread(node.rx.get(), memory.data(), 1, nullptr, -1);
     }
 }
 
@@ -348,51 +436,68 @@ TEST_CASE("a peer process that answers what it was not asked", "[.answers]")
     }
 }
 
-TEST_CASE("a peer process that sends garbage", "[.garbage]")
+/** A head, and zeros behind it: kind, flags, pieces, 0, id, tag, data, length; and of a piece:
+ * address, length. */
+static std::vector<uint8_t> head(uint8_t kind, size_t size, size_t length = 0, uint8_t tag = 0,
+                                 uint8_t pieces = 0, size_t piece = 0)
 {
-    const std::string role = getenv("FABRIC_PEER_ROLE");
-    const auto kind = static_cast<unsigned>(std::stoul(role.substr(role.find(' '))));
-    // Of a head: kind, flags, pieces, 0, id, tag, data, length.
-    std::vector<uint8_t> heads[] = {
-        std::vector<uint8_t>(31, 1), // too short
-        std::vector<uint8_t>(32, 0), // of no kind
-        {1, 1, 0, 0, 0, 0, 0, 0},    // a length that is not there
-        {2, 1, 0, 0, 0, 0, 0, 0},    // an offer of nothing
-        {2, 1, 5, 0, 0, 0, 0, 0},    // of too many pieces
-        {2, 1, 1, 0, 0, 0, 0, 0},    // of a piece that is not described
-        {3, 0, 0, 0, 0, 0, 0, 1},    // an answer, by the wrong link
-        {9, 9, 9, 9, 9, 9, 9, 9},    // of no kind, whatever else
-        {2, 1, 1, 0, 0, 0, 0, 0},    // an offer whose piece is not the whole message
-        {2, 1, 1, 0, 0, 0, 0, 0},    // with bytes behind its pieces
-        // A message, with a tag and data:
-        {1,    3,    0,    0,    0,    0,    0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22,
-         0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0,    0,    0,    0,    0,    4,    'a',  'b',  'c',  'd'},
-    };
-    heads[2].resize(40);
-    heads[2][31] = 9;
-    for (int i = 3; i < 8; i++) {
-        heads[i].resize(32);
-    }
-    for (int i = 8; i < 10; i++) { // of 20,000 bytes
-        heads[i].resize(i == 8 ? 56 : 57);
-        heads[i][30] = 0x4e;
-        heads[i][31] = 0x20;
-        heads[i][46] = 0x4e;
-        heads[i][47] = i == 8 ? 0x1f : 0x20;
-    }
+    std::vector<uint8_t> bytes(std::max(size, size_t{48}));
+    bytes[0] = kind;
+    bytes[1] = 1;
+    bytes[2] = pieces;
+    bytes[15] = tag;
+    bytes[30] = static_cast<uint8_t>(length >> 8);
+    bytes[31] = static_cast<uint8_t>(length);
+    bytes[46] = static_cast<uint8_t>(piece >> 8);
+    bytes[47] = static_cast<uint8_t>(piece);
+    bytes.resize(size);
+    return bytes;
+}
+
+/** Sends this by a link of its own, and that ten times behind it; until the link has ended. */
+static void send_by_a_link(const std::vector<uint8_t> &first, const std::vector<uint8_t> &behind)
+{
     Node node(FI_WAIT_FD);
-    Memory memory(node, 4096);
+    Memory memory(node, size_t{2} << 16);
     const Fid<fid_ep> ep = make_endpoint(node, node.info.get());
     const Address address = peer_address();
     const std::vector<uint8_t> name = link_name(address); // it says that it is the listener
     FABRIC(fi_connect(ep.get(), address.data(), name.data(), name.size()));
     CHECK(next_event(node).type == FI_CONNECTED);
-    memcpy(memory.data(), heads[kind].data(), heads[kind].size());
-    FABRIC(fi_send(ep.get(), memory.data(), heads[kind].size(), memory.desc(), 0, nullptr));
-    memcpy(memory.data() + 128, heads[10].data(), heads[10].size());
-    for (int i = 0; i < 10 && kind != 10; i++) { // what is right comes too late
-        (void)fi_send(ep.get(), memory.data() + 128, heads[10].size(), memory.desc(), 0, nullptr);
+    memcpy(memory.data(), first.data(), first.size());
+    FABRIC(fi_send(ep.get(), memory.data(), first.size(), memory.desc(), 0, nullptr));
+    uint8_t *const more = memory.data() + first.size();
+    memcpy(more, behind.data(), behind.size());
+    for (int i = 0; i < 10 && !behind.empty(); i++) {
+        (void)fi_send(ep.get(), more, behind.size(), memory.desc(), 0, nullptr);
     }
     const Event event = next_event(node);
     CHECK(event.type == FI_SHUTDOWN);
+}
+
+TEST_CASE("a peer process that sends garbage", "[.garbage]")
+{
+    const std::vector<uint8_t> right = {
+        1,    3,    0,    0,    0,    0,    0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22,
+        0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0, 0, 0,    0,    0,    0,    0,    4,    'a',  'b',  'c',  'd'};
+    if (std::string(getenv("FABRIC_PEER_ROLE")) == "garbage not") {
+        send_by_a_link(right, {});
+        return;
+    }
+    for (const std::vector<uint8_t> &wrong : {
+             head(1, 31),                                 // too short
+             head(0, 32),                                 // of no kind
+             std::vector<uint8_t>(32, 9), head(1, 40, 9), // a length that is not there
+             head(2, 32),                                 // an offer of nothing
+             head(2, 32, 0, 0, 5),                        // of too many pieces
+             head(2, 32, 0, 0, 1),                        // of a piece that is not described
+             head(2, 56, 20000, 0, 1, 19999),             // whose piece is not the whole message
+             head(2, 57, 20000, 0, 1, 20000),             // with bytes behind its pieces
+             head(3, 32),                                 // an answer, by the wrong link
+             head(4, 36, 4),                              // the rest of no message
+             head(1, 32 + kEager, kEager + 6, 0x77),      // a first part, and then another message
+         }) {
+        send_by_a_link(wrong, right); // what is right comes too late
+    }
+    send_by_a_link(head(1, 32 + kEager, kEager + 6, 0x78), head(4, 39, 7)); // and then too much
 }
