@@ -86,9 +86,7 @@ static int take_pages(struct dm_memory *memory, const char *address, int fd, uin
 
 static void p2p_close(struct dm_memory *memory)
 {
-    if (memory->base != NULL) {
-        munmap(memory->base, (size_t)memory->bytes);
-    }
+    munmap(memory->base, (size_t)memory->bytes);
     free(memory);
 }
 
@@ -109,8 +107,11 @@ static int p2p_open(const char *argument, uint64_t wanted, struct dm_port *port,
         return fail_open(argument, -fd, reason);
     }
     memory = calloc(1, sizeof(*memory));
-    error = memory != NULL ? take_pages(memory, argument, fd, wanted, reason)
-                           : dm_fail(reason, ENOMEM, "memory \"p2p:%s\": no memory", argument);
+    if (memory == NULL) {
+        close(fd);
+        return dm_fail(reason, ENOMEM, "memory \"p2p:%s\": no memory", argument);
+    }
+    error = take_pages(memory, argument, fd, wanted, reason);
     close(fd); /* the mapping has it */
     if (error != 0) {
         free(memory);
