@@ -183,6 +183,34 @@ TEST_CASE("a peer that nobody listens for is an error of each message, and is as
     }
 }
 
+TEST_CASE("a peer that listens later gets what is sent then, whatever was sent before", "[rdm]")
+{
+    Datagrams one, place;
+    Address name;
+    {
+        Datagrams other;
+        name = other.address();
+    }
+    const fi_addr_t to = one.knows(name);
+    const std::vector<uint8_t> from = bytes_of(40000, 1);
+    FABRIC(fi_tsend(one.ep.get(), from.data(), from.size(), nullptr, to, 1, nullptr));
+    CHECK(Datagrams::next(one.tx.get()).error != 0);
+    const Info info(fi_dupinfo(place.node.info.get()));
+    free(info->src_addr);
+    info->src_addr = malloc(name.size());
+    memcpy(info->src_addr, name.data(), name.size());
+    info->src_addrlen = name.size();
+    const Fid<fid_ep> late = place.another(info.get(), place.rx.get());
+    FABRIC(fi_enable(late.get()));
+    std::vector<uint8_t> in(1000);
+    FABRIC(fi_trecv(late.get(), in.data(), in.size(), nullptr, FI_ADDR_UNSPEC, 2, 0, nullptr));
+    eventually("a message without an error", [&] {
+        return fi_tsend(one.ep.get(), from.data(), in.size(), nullptr, to, 2, nullptr) == 0 &&
+               Datagrams::next(one.tx.get(), place.rx.get()).error == 0;
+    });
+    CHECK(std::equal(in.begin(), in.end(), from.begin()));
+}
+
 TEST_CASE("a peer that sends what is no message loses its link, and nobody else does", "[rdm]")
 {
     if (!reaches_processes()) {
