@@ -96,7 +96,6 @@ struct rdm_link {
     struct rdm_receive *into;
     struct rdm_unexpected *kept;
     size_t to_come;
-    bool is_cut; /* a part of a message was not sent: what is behind it does not arrive */
 };
 
 /* A message of which the sender offers the memory. Its completion follows RDM_DONE. */

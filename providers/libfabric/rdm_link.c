@@ -266,7 +266,6 @@ struct rdm_link *rdm_link_to(struct rdm_ep *ep, fi_addr_t to, int *rc)
     }
     if (*rc == 0 && link != NULL && !link->connects) {
         link->connects = true; /* what another thread sends waits from now on */
-        link->is_cut = false;
         prov_nic_unlock(ep->nic);
         *rc = connect_link(link);
         prov_nic_lock(ep->nic);

@@ -46,35 +46,36 @@ static bool is_offered(const struct rdm_ep *ep, const struct rdm_message *messag
     return is_behind;
 }
 
-/* Locked. Sends the message by an operation that is free. */
-static int send_copied(struct rdm_link *link, struct prov_op *op, const struct rdm_message *message)
+/* Locked. Sends so many bytes of a message, its head before them, by an operation that is free. They
+ * are the operation's own, or in a bounce buffer. */
+static int send_bytes(struct rdm_link *link, struct prov_op *op, enum prov_kind kind, uint8_t *bytes,
+                      size_t count, const struct rdm_message *message)
 {
-    struct rdm_ep *ep = link->owner;
-    const struct rdm_head head = head_of(message);
-    bool fits = message->total <= RDM_INJECT;
-    uint8_t *bytes = fits ? op->inject : ep->bounces_free[ep->bounce_count - 1];
-    VIP_DESCRIPTOR_SEGMENT *segment =
-        prov_op_begin(op, fits ? PROV_OP_SEND : PROV_OP_BOUNCE, VIP_CONTROL_OP_SENDRECV);
-    (void)prov_gather(bytes + rdm_head_write(&head, bytes), message->iov, message->count);
-    prov_op_own_bytes(op, segment, RDM_HEAD_BYTES + message->total);
-    if (!fits) {
+    VIP_DESCRIPTOR_SEGMENT *segment = prov_op_begin(op, kind, VIP_CONTROL_OP_SENDRECV);
+    prov_op_own_bytes(op, segment, count);
+    if (kind != PROV_OP_SEND) {
         segment->Local.Data.AddressBits = (uintptr_t)bytes;
-        segment->Local.Handle = ep->bounces_handle;
+        segment->Local.Handle = link->owner->bounces_handle;
         op->of = bytes;
-        ep->bounce_count--;
     }
     op->entry.context = message->context;
     op->entry.flags = completion_flags(message);
     op->entry.tag = message->tag;
-    op->wanted = message->wanted;
+    op->wanted = kind != PROV_OP_FIRST && message->wanted;
     op->takes_receive = true;
+    bool awaited = op->wanted;
     int rc = prov_submit(link->ep, op);
-    if (rc == 0 && message->wanted) {
+    if (rc == 0 && awaited) {
         rdm_link_await(link);
-    } else if (rc != 0 && !fits) {
-        ep->bounces_free[ep->bounce_count++] = bytes;
     }
     return rc;
+}
+
+static int send_short(struct rdm_link *link, struct prov_op *op, const struct rdm_message *message)
+{
+    const struct rdm_head head = head_of(message);
+    (void)prov_gather(op->inject + rdm_head_write(&head, op->inject), message->iov, message->count);
+    return send_bytes(link, op, PROV_OP_SEND, op->inject, RDM_HEAD_BYTES + message->total, message);
 }
 
 /* Bytes of a message from an offset on. */
@@ -93,14 +94,13 @@ static void gather_part(uint8_t *to, const struct rdm_message *message, size_t o
     }
 }
 
-/* Locked. Sends a part of a message; its bounce buffer goes with the operation. */
+/* Locked. Sends a part of a message, or all of it, from a bounce buffer. */
 static int send_part(struct rdm_link *link, struct prov_op *op, const struct rdm_message *message,
                      size_t offset)
 {
     struct rdm_ep *ep = link->owner;
     size_t left = message->total - offset;
     size_t bytes = left < RDM_EAGER ? left : RDM_EAGER;
-    bool is_last = bytes == left;
     struct rdm_head head = head_of(message);
     if (offset > 0) {
         head.kind = RDM_MORE;
@@ -108,29 +108,16 @@ static int send_part(struct rdm_link *link, struct prov_op *op, const struct rdm
     }
     uint8_t *buffer = ep->bounces_free[--ep->bounce_count];
     gather_part(buffer + rdm_head_write(&head, buffer), message, offset, bytes);
-    VIP_DESCRIPTOR_SEGMENT *segment =
-        prov_op_begin(op, is_last ? PROV_OP_BOUNCE : PROV_OP_FIRST, VIP_CONTROL_OP_SENDRECV);
-    prov_op_own_bytes(op, segment, RDM_HEAD_BYTES + bytes);
-    segment->Local.Data.AddressBits = (uintptr_t)buffer;
-    segment->Local.Handle = ep->bounces_handle;
-    op->of = buffer;
-    op->entry.context = message->context;
-    op->entry.flags = completion_flags(message);
-    op->entry.tag = message->tag;
-    op->wanted = is_last && message->wanted;
-    op->takes_receive = true;
-    bool awaited = op->wanted;
-    int rc = prov_submit(link->ep, op);
-    if (rc == 0 && awaited) {
-        rdm_link_await(link);
-    } else if (rc != 0) {
+    int rc = send_bytes(link, op, bytes == left ? PROV_OP_BOUNCE : PROV_OP_FIRST, buffer,
+                        RDM_HEAD_BYTES + bytes, message);
+    if (rc != 0) {
         ep->bounces_free[ep->bounce_count++] = buffer;
     }
     return rc;
 }
 
-/* Locked. Sends a message in parts, the first by an operation that is free, as are as many bounce
- * buffers as it has parts. */
+/* Locked. Sends a message in one part or several, the first by an operation that is free, as are as
+ * many bounce buffers. */
 static int send_parts(struct rdm_link *link, struct prov_op *op, const struct rdm_message *message)
 {
     struct prov_op *ops[RDM_PARTS] = {op};
@@ -264,17 +251,15 @@ void rdm_offers_cancel(struct rdm_link *link)
 void rdm_sent(struct rdm_link *link, struct prov_op *op)
 {
     struct rdm_ep *ep = link->owner;
-    if (op->kind == PROV_OP_BOUNCE || op->kind == PROV_OP_FIRST) {
+    bool is_first = op->kind == PROV_OP_FIRST;
+    bool is_program = op->kind != PROV_OP_NOTE && !is_first;
+    if (is_first || op->kind == PROV_OP_BOUNCE) {
         ep->bounces_free[ep->bounce_count++] = op->of;
     }
-    if (op->kind == PROV_OP_FIRST) {
-        link->is_cut = link->is_cut || op->entry.error != 0;
-        op->kind = PROV_OP_NOTE;
-    } else if (op->kind == PROV_OP_BOUNCE) {
-        op->entry.error = link->is_cut && op->entry.error == 0 ? FI_ECONNABORTED : op->entry.error;
-        op->kind = PROV_OP_SEND;
+    if (is_first && op->entry.error != 0) {
+        prov_ep_gone(link->ep); /* the parts behind it must not arrive: they wait, and are cancelled */
     }
-    if (op->kind != PROV_OP_NOTE && (op->wanted || op->entry.error != 0)) {
+    if (is_program && (op->wanted || op->entry.error != 0)) {
         prov_cq_add(ep->queues.tx, &op->entry);
     } else {
         prov_op_give(op);
@@ -330,9 +315,9 @@ ssize_t rdm_send(struct rdm_ep *ep, struct rdm_message *message)
     prov_nic_lock(ep->nic);
     struct prov_op *op = begin_send(ep, message, offered, &link, &rc);
     if (op != NULL) {
-        rc = offered                       ? send_offer(link, op, message, &head, registrations)
-             : message->total <= RDM_EAGER ? send_copied(link, op, message)
-                                           : send_parts(link, op, message);
+        rc = offered                        ? send_offer(link, op, message, &head, registrations)
+             : message->total <= RDM_INJECT ? send_short(link, op, message)
+                                            : send_parts(link, op, message);
     }
     prov_nic_unlock(ep->nic);
     if (rc != 0) {

@@ -139,6 +139,17 @@ inline std::vector<uint8_t> bytes_of(size_t count, unsigned seed)
     return bytes;
 }
 
+/** What an endpoint of this domain is that has the address of another one. */
+inline Info with_address(const Datagrams &of, const Address &name)
+{
+    Info info(fi_dupinfo(of.node.info.get()));
+    free(info->src_addr);
+    info->src_addr = malloc(name.size());
+    memcpy(info->src_addr, name.data(), name.size());
+    info->src_addrlen = name.size();
+    return info;
+}
+
 /** The address as it asks for a link. */
 inline std::vector<uint8_t> link_name(const Address &address)
 {

@@ -20,12 +20,7 @@ TEST_CASE("an endpoint whose port is taken is enabled when the port is free", "[
     auto first = std::make_unique<Datagrams>();
     Datagrams other;
     const Address name = first->address();
-    const Info info(fi_dupinfo(other.node.info.get()));
-    free(info->src_addr);
-    info->src_addr = malloc(name.size());
-    memcpy(info->src_addr, name.data(), name.size());
-    info->src_addrlen = name.size();
-    const Fid<fid_ep> second = other.another(info.get(), other.rx.get());
+    const Fid<fid_ep> second = other.another(with_address(other, name).get(), other.rx.get());
     FABRIC_RC(-FI_EADDRINUSE, fi_enable(second.get()));
     first.reset();
     FABRIC(fi_enable(second.get()));
@@ -195,12 +190,7 @@ TEST_CASE("a peer that listens later gets what is sent then, whatever was sent b
     const std::vector<uint8_t> from = bytes_of(40000, 1);
     FABRIC(fi_tsend(one.ep.get(), from.data(), from.size(), nullptr, to, 1, nullptr));
     CHECK(Datagrams::next(one.tx.get()).error != 0);
-    const Info info(fi_dupinfo(place.node.info.get()));
-    free(info->src_addr);
-    info->src_addr = malloc(name.size());
-    memcpy(info->src_addr, name.data(), name.size());
-    info->src_addrlen = name.size();
-    const Fid<fid_ep> late = place.another(info.get(), place.rx.get());
+    const Fid<fid_ep> late = place.another(with_address(place, name).get(), place.rx.get());
     FABRIC(fi_enable(late.get()));
     std::vector<uint8_t> in(1000);
     FABRIC(fi_trecv(late.get(), in.data(), in.size(), nullptr, FI_ADDR_UNSPEC, 2, 0, nullptr));
