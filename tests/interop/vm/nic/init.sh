@@ -26,6 +26,14 @@ step() {
     [ $code -eq 0 ] || failed=$((failed + 1))
 }
 
+# refused TEXT COMMAND...: the command ends with 2, and says why.
+refused() {
+    text=$1
+    shift
+    "$@" 2>/tmp/said
+    [ $? -eq 2 ] && grep -q "$text" /tmp/said || { cat /tmp/said; return 1; }
+}
+
 # The addresses of the cards' functions, in the order of the bus.
 cards() {
     for folder in /sys/bus/pci/devices/*; do

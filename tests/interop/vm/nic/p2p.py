@@ -39,12 +39,6 @@ to="--store nvme:0000:00:08.0,lba=%(lba)d,blocks=%(blocks)d --port %(port)s0000:
 
 # What is refused, and what a card reaches.
 WITH_CARDS = """
-refused() {
-    text=$1
-    shift
-    "$@" 2>/tmp/said
-    [ $? -eq 2 ] && grep -q "$text" /tmp/said || { cat /tmp/said; return 1; }
-}
 step no.place refused "needs lba= and blocks=" vipl-cap --port rnic:pci:0000:00:06.0 --store nvme:0000:00:08.0
 step no.kernel refused "data of files" vipl-gen --store file:/in.index --port rnic:pci:0000:00:05.0 --memory cmb:0000:00:07.0
 step no.label refused "is no label" vipl-gen --store nvme:0000:00:08.0 --port rnic:pci:0000:00:05.0

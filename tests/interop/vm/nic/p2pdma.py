@@ -23,12 +23,6 @@ disk_of() {
 }
 step mount.from mount -t ext4 -o ro "$(disk_of 0000:00:07.0)" /from
 step mount.to mount -t ext4 "$(disk_of 0000:00:08.0)" /to
-refused() {
-    text=$1
-    shift
-    "$@" 2>/tmp/said
-    [ $? -eq 2 ] && grep -q "$text" /tmp/said || { cat /tmp/said; return 1; }
-}
 from="--store file:/from/in.pcap --index /in.index --port rnic:pci:0000:00:05.0"
 step no.memory refused "gives out no memory" vipl-gen $from --memory p2p:0000:00:06.0
 step no.room refused "are free" vipl-gen $from --memory p2p:0000:00:07.0 --bytes 64M
