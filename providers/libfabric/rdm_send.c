@@ -46,8 +46,8 @@ static bool is_offered(const struct rdm_ep *ep, const struct rdm_message *messag
     return is_behind;
 }
 
-/* Locked. Sends so many bytes of a message, its head before them, by an operation that is free. They
- * are the operation's own, or in a bounce buffer. */
+/* Locked. Sends a head and bytes behind it by an operation that is free. They are the operation's
+ * own, or in a bounce buffer. */
 static int send_bytes(struct rdm_link *link, struct prov_op *op, enum prov_kind kind, uint8_t *bytes,
                       size_t count, const struct rdm_message *message)
 {
